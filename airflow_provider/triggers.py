@@ -18,15 +18,14 @@ from airflow_provider.common import json_codec
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_answer import is_due, task_failed_at_ms
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import IncidentEvent, is_due, task_failed_at_ms
 from airflow_provider.control.failover.open_problems import unanswered_problem
 from airflow_provider.control.records.command import TASK_KILLED, Command, CommandKind
-from airflow_provider.control.records.incident import Incident, IncidentKind
-from airflow_provider.control.records.instance_handle import InstanceHandle
-from airflow_provider.control.records.watcher import WATCHER_INTERVAL_S, Unanswered, Watcher
+from airflow_provider.control.records.deployment import InstanceHandle
+from airflow_provider.control.records.incident import WATCHER_INTERVAL_S, Incident, IncidentKind, Unanswered, Watcher
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, running_instances
-from airflow_provider.control.waiting.conditions import Condition, WaitResult, from_plain
+from airflow_provider.control.waiting.conditions import from_plain
+from airflow_provider.control.waiting.evaluation import Condition, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, StatefulStreamsError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 

@@ -14,19 +14,23 @@ from airflow_provider.assets import answers as answers_asset
 from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_names, parse_whole
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import TaskId, parse_tasks
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incidents, wrong_now
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import (
+    FailoverAnswer,
+    IncidentEvent,
+    IncidentFinder,
+    answer_incidents,
+    wrong_now,
+)
 from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.placement.promotion import promote
+from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentRecord
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.waiting.conditions import StandbysWarm, TasksRunning
+from airflow_provider.control.waiting.standby import StandbysWarm
+from airflow_provider.control.waiting.task import TasksRunning
 from airflow_provider.errors import AssignmentError
 from airflow_provider.operators.control import ControlOperator
 

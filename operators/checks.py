@@ -18,19 +18,15 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.drills.blackout import blackout_at, parse_blackouts
 from airflow_provider.control.drills.readiness import readiness_problems
 from airflow_provider.control.failover.open_problems import watch_problem
-from airflow_provider.control.history.builder import skipped_drill_record
-from airflow_provider.control.history.drill_age import drill_overdue
-from airflow_provider.control.history.note import note_history
-from airflow_provider.control.outlook.findings import forecast_findings
+from airflow_provider.control.history.builder import note_history, skipped_drill_record
 from airflow_provider.control.outlook.losses import HOUR_MS, recent_losses
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
-from airflow_provider.control.outlook.predicted_rto import predict_rto
-from airflow_provider.control.outlook.rto_basis import rto_basis
-from airflow_provider.control.outlook.slo import Slo, missed_promises
+from airflow_provider.control.outlook.predicted_rto import predict_rto, rto_basis
+from airflow_provider.control.outlook.slo import Slo, drill_overdue, missed_ahead, missed_promises
 from airflow_provider.control.records.drill_fault import DrillKind, parse_drill_kind
 from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
@@ -122,7 +118,7 @@ class CheckSloOperator(ControlOperator):
         missed += missed_promises(view, slo, standbys, silent_for_s, self.timeouts, predicted.values(), losses)
         forecasts = self._forecasts(view, slo, history, metrics)
         self.log.info("Ahead:%s", "".join(f"\n  {line}" for line in forecasts.lines()) or " no metrics are kept")
-        missed += map(str, forecast_findings(self.application_id, forecasts, slo, standbys))
+        missed += missed_ahead(self.application_id, forecasts, slo, standbys)
         if missed or view.assignment is None:
             lines = "".join(f"\n  - {line}" for line in missed)
             raise InstanceError(f"{self.application_id!r} does not keep what it promises:{lines}")
@@ -131,7 +127,7 @@ class CheckSloOperator(ControlOperator):
             "instances": len(view.assignment.instances),
             "tasks": len(view.assignment.tasks),
             "predicted_rto_ms": {str(task): one.total_ms for task, one in predicted.items()},
-            "forecasts": forecasts.plain(),
+            "forecasts": to_plain(forecasts),
         }
         self.log.info("All is as promised: %s", answer)
         return answer

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException, Er
 from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.note import note_history
+from airflow_provider.control.history.builder import note_history
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
@@ -47,19 +47,19 @@ class ControlOperator(DeferrableControl):
     def publish_by(self, act: Callable[[AssignmentPublisher], T], *, look: bool = True) -> T:
         """Let `act` read and publish; when another publisher takes over, let it read and publish again.
 
-        What has outlived its use in the control topics (`airflow_provider.control.topics.retention`) is removed
+        What has outlived its use in the control topics (`airflow_provider.control.topics.view`) is removed
         after that.
 
         Args:
             act: called with a publisher that has just read the newest state.
-            look: see `airflow_provider.control.topics.publication.publish_by`.
+            look: see `airflow_provider.control.topics.publisher.publish_by`.
 
         Raises:
             FencedError: others took over again and again.
             TopicMissingError: the application's topics do not exist.
             BrokerUnreachableError: no broker answered.
         """
-        from airflow_provider.control.topics.publication import publish_by
+        from airflow_provider.control.topics.publisher import publish_by
 
         return publish_by(self.hook.connection, self.application_id, act, look=look)
 

@@ -9,12 +9,12 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.bases.arguments import parse_flag, parse_if_given, parse_seconds, parse_whole
 from airflow_provider.common.json_codec import from_plain, to_plain
-from airflow_provider.control.drills.waits import fault_taken, redundancy_back
+from airflow_provider.control.drills.readiness import fault_taken, redundancy_back
 from airflow_provider.control.history.builder import drill_record
-from airflow_provider.control.history.table import history_table
+from airflow_provider.control.history.report import history_table
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault, parse_drill_kind
 from airflow_provider.control.records.history import HistoryOutcome
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.errors import InstanceError, StatefulStreamsError
 from airflow_provider.links import FailoverRun, FailoverRunLink, InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
@@ -240,7 +240,7 @@ class CheckRecoveryOperator(ControlOperator):
         return {
             "fault": dict(self.fault),
             "progress": {str(task): count for task, count in judged.progress.items()},
-            "failover": None if judged.failover is None else judged.failover.to_plain(),
+            "failover": None if judged.failover is None else to_plain(judged.failover),
             "restores": to_plain(judged.restores),
             "outputs": to_plain(done.outputs),
         }

@@ -10,15 +10,15 @@ from airflow.sdk import Context
 from airflow_provider.bases.arguments import parse_flag, parse_names, parse_optional
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import TaskId, parse_tasks
 from airflow_provider.control.history.builder import restore_record, restores_of
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import Command, CommandKind
-from airflow_provider.control.records.instance_handle import InstanceHandle
-from airflow_provider.control.records.task_restore import TaskRestore
-from airflow_provider.control.waiting.conditions import InstanceEnded, ProcessingPaused, TasksReplayed
-from airflow_provider.control.waiting.standby_command import done, standby_commands
+from airflow_provider.control.records.deployment import InstanceHandle
+from airflow_provider.control.records.task_state import TaskRestore
+from airflow_provider.control.waiting.instance import InstanceEnded, ProcessingPaused
+from airflow_provider.control.waiting.standby import done, standby_commands
+from airflow_provider.control.waiting.task import TasksReplayed
 from airflow_provider.errors import AssignmentError, InstanceError, StatefulStreamsError
 from airflow_provider.links import InstanceLogLink
 from airflow_provider.operators.control import ControlOperator

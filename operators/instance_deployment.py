@@ -17,12 +17,10 @@ from airflow_provider.common.files import file_end
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.json_codec import from_plain
 from airflow_provider.control.history.builder import upgrade_record
-from airflow_provider.control.records.deployment import Deployment, Placement, parse_placement
+from airflow_provider.control.records.deployment import Deployment, InstanceHandle, Placement, parse_placement
 from airflow_provider.control.records.history import HistoryKind
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.waiting.conditions import InstanceEnded, InstanceRunning, SupervisedRunning
-from airflow_provider.control.waiting.shutdown import await_shutdown
+from airflow_provider.control.waiting.instance import InstanceEnded, InstanceRunning, SupervisedRunning, await_shutdown
 from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name

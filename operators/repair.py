@@ -11,11 +11,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.bases.arguments import parse_if_given, parse_optional, parse_seconds, parse_whole
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.json_codec import from_plain
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.history.incident_resolution import resolve_incident
-from airflow_provider.control.history.report import FailoverReport, report
-from airflow_provider.control.history.table import history_table
+from airflow_provider.common.json_codec import from_plain, to_plain
+from airflow_provider.control.failover.incident_answer import FailoverAnswer
+from airflow_provider.control.history.builder import resolve_incident
+from airflow_provider.control.history.report import FailoverReport, history_table, report
 from airflow_provider.control.records.history import HistoryKind, history_plain
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.view import ControlView
@@ -122,7 +121,8 @@ class ReportFailOverOperator(ControlOperator):
                 f"Incident {', '.join(map(repr, unknown))} of {self.application_id!r} has no record: run the failover "
                 "DAG first."
             )
-        return costs[0].to_plain() if isinstance(self.incident_id, str) else [cost.to_plain() for cost in costs]
+        plain: list[dict[str, Any]] = [to_plain(cost) for cost in costs]
+        return plain[0] if isinstance(self.incident_id, str) else plain
 
     def _report(self, record: IncidentRecord, view: ControlView, slo_rto_s: float | None) -> FailoverReport:
         self.linked_run = FailoverRun.of(record)

@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider import __version__
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.builder import upgrade_record
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import RESTART, Command, CommandKind
 from airflow_provider.control.records.history import HistoryKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.waiting.shutdown import await_shutdown
+from airflow_provider.control.waiting.instance import await_shutdown
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.launch.job_file import sha256_of
 from airflow_provider.operators.control import ControlOperator

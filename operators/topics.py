@@ -22,7 +22,7 @@ from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
 from airflow_provider.kafka.topic_spec import TopicSpec, control_plane_specs
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 from airflow_provider.operators.control import ControlOperator, skip_before_deployment
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.waiting.conditions import Condition, Outcome
+from airflow_provider.control.waiting.evaluation import Condition, Outcome
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_provider.bases.arguments import parse_if_given, parse_names, parse_seconds, parse_whole
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_tasks
-from airflow_provider.control.outlook.rto_basis import rto_basis
-from airflow_provider.control.waiting.conditions import (
+from airflow_provider.common.task_id import TaskId, parse_tasks
+from airflow_provider.control.outlook.predicted_rto import rto_basis
+from airflow_provider.control.waiting.evaluation import Condition
+from airflow_provider.control.waiting.figures import (
     ChangelogGrowthWithin,
-    Condition,
     DiskSpaceFree,
     PredictedRtoWithin,
     SourceLagWithin,
-    StandbysWarm,
 )
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.sensors.control import ControlSensor
 

@@ -9,19 +9,15 @@ from airflow.sdk import Context, XComArg
 
 from airflow_provider.bases.arguments import parse_optional, parse_seconds
 from airflow_provider.common.json_codec import from_plain
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_task
-from airflow_provider.control.drills.waits import fault_over
+from airflow_provider.common.task_id import TaskId, parse_task
+from airflow_provider.control.drills.readiness import fault_over
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.control.records.status import InstanceState, TaskState
-from airflow_provider.control.waiting.conditions import (
-    Condition,
-    DrillPassedWithin,
-    IncidentResolved,
-    InstanceInState,
-    TaskInState,
-)
+from airflow_provider.control.waiting.evaluation import Condition
+from airflow_provider.control.waiting.instance import InstanceInState
+from airflow_provider.control.waiting.recovery import DrillPassedWithin, IncidentResolved
+from airflow_provider.control.waiting.task import TaskInState
 from airflow_provider.links import FailoverRun, FailoverRunLink, InstanceLogLink, SparkUiLink
 from airflow_provider.sensors.control import ControlSensor
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
-from airflow_provider.control.records.decision import Action, Decision
-from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.incident import Action, Decision, Incident, IncidentKind
 from airflow_provider.control.records.status import (
     CertificateStatus,
     FailureStatus,
@@ -26,7 +25,7 @@ from airflow_provider.control.records.status import (
     TaskStatus,
 )
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Observation
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
 from airflow_provider.streaming.planner.job import StatefulJob

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.cli.terminal import ExitStatus
-from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.launch.sole_instance import InstanceProcesses
 
 __all__ = ["PlainSupervisor"]
 

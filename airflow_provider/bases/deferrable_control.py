@@ -19,9 +19,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.waiting.conditions import Condition, Outcome, WaitResult
+from airflow_provider.control.waiting.evaluation import Condition, Outcome, WaitResult
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.links import FailoverRun
@@ -275,7 +275,7 @@ class DeferrableControl(BaseOperator):
 
     def has_no_control_topics(self) -> bool:
         """Whether the brokers know none or not all of the application's control topics, and have not for 20 s."""
-        from airflow_provider.control.topics.topic_absence import stay_absent
+        from airflow_provider.control.topics.reader import stay_absent
 
         return stay_absent(KafkaStreamsHook(self.kafka_conn_id).connection, self.application_id)
 

@@ -52,7 +52,6 @@ class ChangelogBatch:
         record_bytes: size of their keys and values together.
         next_offset: offset after the last record, control records included when the end was reached.
         timestamp_ms: of the last record, epoch ms; 0 when there is none.
-        at_end: whether the end of the log was reached.
         known_end: end of the log as the broker reported it with the last fetch; None when unknown.
         error: why the partition cannot be read further; None otherwise.
     """

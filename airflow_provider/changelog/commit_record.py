@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.common.json_codec import from_json, to_json
-from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.common.store_signature import EMPTY_STATE, StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.state.time_spans import TimeSpans
+from airflow_provider.state.time_segments import TimeSegments, TimeSpans
 
 if TYPE_CHECKING:
     from airflow_provider.state.store import Store
@@ -31,7 +29,6 @@ class SourcePosition:
     """A point in the task's partition of a source topic.
 
     Args:
-        offset: of the next input record.
         topic_id: the topic's id in its cluster; None while it is not known.
     """
 
@@ -73,10 +70,8 @@ class CommitRecord:
     ``offsets.retention.minutes``; a compacted record stays.
 
     Args:
-        application_id: whose changelog this is.
         sequence: 1 for the task's first commit, greater by one with each.
         generation: the committing owner's ``active_since``.
-        instance: the committing instance.
         committed_at_ms: epoch ms by its clock.
         sources: by topic, up to where the task's partition is processed.
         processed: input records processed since the beginning of the application.
@@ -95,13 +90,12 @@ class CommitRecord:
             beginning.
         expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
             what the changelog holds of earlier ones is not restored.
-        segment_offsets: by such a store and the start of the last segment of each of its spans (`state.time_spans`), an
+        segment_offsets: by such a store and the start of the last segment of each of its spans, an
             offset of its changelog before which there is nothing of the span.
         segment_digests: by such a store, the digests of its spans; missing as in `digests`.
         segment_spans: by such a store, of its spans of several segments: by the start of the last, that of the first.
         outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
             this one's among them, since its commits count them; None where this commit does not count them.
-        format: of these fields.
     """
 
     application_id: str
@@ -134,23 +128,14 @@ class CommitRecord:
         return None if source is None else source.offset
 
     def time_spans(self, store: str, segments: TimeSegments) -> TimeSpans:
-        """Which segments of a store are dropped together from this commit on.
-
-        Args:
-            segments: of its keys.
-        """
+        """Which segments of a store are dropped together from this commit on."""
         digests = self.segment_digests.get(store)
         lasts = {*self.segment_offsets.get(store, ()), *(() if digests is None else digests.digests)}
         firsts = {int(last): first for last, first in self.segment_spans.get(store, {}).items()}
         return TimeSpans.of(segments.length_ms, map(int, lasts), firsts)
 
     def read_another(self, topic: str, topic_id: str | None) -> bool:
-        """Whether the records that were processed are of another topic of this name, which is gone.
-
-        Args:
-            topic: the source as the job names it now.
-            topic_id: the topic's id now; None where it is not known.
-        """
+        """Whether the records that were processed are of another topic of this name, which is gone."""
         found = self.sources.get(topic)
         return found is not None and None not in (found.topic_id, topic_id) and found.topic_id != topic_id
 
@@ -158,10 +143,6 @@ class CommitRecord:
         """Refuse to go on with a source that was created again under its name.
 
         Its offsets mean nothing in another topic: records would be skipped, or counted twice.
-
-        Args:
-            topic: the source as the job names it now.
-            topic_id: the topic's id now; None where it is not known.
 
         Raises:
             TopicMismatchError: the topic of which records were processed was deleted and created again.
@@ -183,10 +164,6 @@ class CommitRecord:
     @classmethod
     def from_bytes(cls, data: bytes, application_id: str, task: TaskId, topic: str) -> CommitRecord:
         """Read a commit record and check that it is this task's.
-
-        Args:
-            data: as it lies in the changelog.
-            topic: the changelog, for messages.
 
         Raises:
             TopicMismatchError: it is unreadable, of a newer format, or another application's or task's.
@@ -241,7 +218,6 @@ def holds_all_of(earlier: bytes, later: bytes) -> bool:
 
     Args:
         earlier: as it lies in a changelog.
-        later: another.
 
     Returns:
         False where one of them cannot be read.
@@ -300,13 +276,7 @@ def _header(data: bytes) -> _Header | None:
 
 
 class LastCommit:
-    """Reads the commit record in a store's position, decoded once as long as it stays the same.
-
-    Args:
-        store: holds the position, which is the truth.
-        application_id: whose commit it has to be.
-        changelog: where the commit came from, for messages.
-    """
+    """Reads the commit record in a store's position, decoded once as long as it stays the same."""
 
     def __init__(self, store: Store, application_id: str, task_id: TaskId, changelog: str) -> None:
         self._store, self._application_id, self._task_id, self._changelog = store, application_id, task_id, changelog

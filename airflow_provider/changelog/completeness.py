@@ -26,10 +26,7 @@ class Completeness:
     clocks: one may have been set back, the other stands still while the host sleeps.
 
     Args:
-        store: the store's folder, for messages.
-        changelog: its topic, for messages.
         position: of the store as it is opened; None while it is empty.
-        delete_retention_ms: how long the changelog keeps deletions.
     """
 
     def __init__(
@@ -66,8 +63,6 @@ class Completeness:
 
         Args:
             before: where the store stood; None while it was empty: since it was opened.
-            offset: of the next record to apply.
-            at_end: whether the changelog ends there.
 
         Raises:
             StoreOutdatedError: that was so long after the last time that a deletion may have been missed.
@@ -103,10 +98,6 @@ class OwnCommit:
     Brokers can acknowledge a commit and lose it: Kafka 4.3 drops the marker of a transaction that ends while a
     partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"). A store that
     went on from such a commit would have counted records whose output nobody sees.
-
-    Args:
-        store: the store's folder, for messages.
-        changelog: its topic, for messages.
     """
 
     def __init__(self, store: Path, changelog: str) -> None:
@@ -119,7 +110,6 @@ class OwnCommit:
 
         Args:
             position: of the store; None while it is empty.
-            offset: of the next record to apply.
             low: first offset that the log still has.
         """
         at = None if position is None else position.own_commit_at
@@ -167,13 +157,7 @@ _CLOCK_JUMP_MS: Final = _HOUR_MS
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where to read from.
-
-    Args:
-        offset: of the first record to apply.
-        fresh: whether the store has to be emptied first.
-        reason: why, in one line.
-    """
+    """Where to read from."""
 
     offset: int
     fresh: bool
@@ -194,7 +178,6 @@ def find_resume_point(
 
     Args:
         position: of the task's stores; None while all are empty.
-        changelog: the topic that is about to be read.
         low: first offset that the log still has.
         high: offset after its last record.
         now_ms: epoch ms of the host that applied.
@@ -230,8 +213,6 @@ def slept_too_long(complete_at_ms: int, now_ms: int, delete_retention_ms: int) -
 
     Args:
         complete_at_ms: when it was known last that all is applied, epoch ms of the host that applied.
-        now_ms: epoch ms of the same host.
-        delete_retention_ms: as in `find_resume_point`.
     """
     idle_ms, jump_ms = now_ms - complete_at_ms, min(_CLOCK_JUMP_MS, max(0, delete_retention_ms // 4))
     if idle_ms < -jump_ms:

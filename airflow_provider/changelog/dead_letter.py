@@ -22,11 +22,8 @@ class DeadLetter:
     The headers have the names that Kafka Streams gives them (KIP-1034), and two more.
 
     Args:
-        key: the input record's key.
         timestamp_ms: its timestamp, epoch ms. The dead letter carries the same, or the time of writing where that is
             earlier: brokers refuse records of the future (``message.timestamp.after.max.ms``).
-        task: that left it out.
-        error: the error's class.
         message: what went wrong; cut in the record's headers where it is long.
         stack: the stack of the user's function; cut likewise; empty otherwise.
     """
@@ -43,11 +40,7 @@ class DeadLetter:
     stack: str = ""
 
     def written_timestamp_ms(self, now_ms: int) -> int:
-        """The timestamp of the dead letter itself; `headers` have the record's own.
-
-        Args:
-            now_ms: the time of writing, epoch ms.
-        """
+        """The timestamp of the dead letter itself; `headers` have the record's own."""
         return max(0, min(self.timestamp_ms, now_ms))
 
     @property

@@ -21,11 +21,7 @@ CHUNK: Final = 50_000
 
 
 class ProducerQueue:
-    """Waits for room where it is full.
-
-    Args:
-        timeout_s: how long to wait for room.
-    """
+    """Waits for room where it is full."""
 
     def __init__(self, producer: Producer, timeout_s: float) -> None:
         self._producer = producer
@@ -35,8 +31,6 @@ class ProducerQueue:
         """Queue records, in order.
 
         Args:
-            topic: where they go.
-            records: keys and values.
             partition: where they go in it; None leaves that to the partitioner.
 
         Raises:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.restore_settings import RestoreSettings
-from airflow_provider.errors import (
-    StatefulStreamsError,
-    StoreOutdatedError,
-    TopicMissingError,
-)
+from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
 from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -70,7 +67,6 @@ class ChangelogReader:
 
     Args:
         group: the application's consumer group; nothing is committed by this client.
-        settings: how much it may fetch.
     """
 
     def __init__(self, connection: KafkaConnection, group: str, settings: RestoreSettings | None = None) -> None:
@@ -111,10 +107,8 @@ class ChangelogReader:
         The last is the last of those transactions that have their end marker.
 
         Args:
-            partition: topic and partition.
             position: of a store; 0 where it has none. If it lies beyond, the second bound is the end of all that lies
                 there instead.
-            timeout_s: deadline.
 
         Raises:
             TopicMissingError: there is no such partition.
@@ -130,7 +124,6 @@ class ChangelogReader:
         """What the partition holds, and how much of it can be read.
 
         Args:
-            partition: topic and partition.
             timeout_s: deadline of each of two requests.
 
         Raises:
@@ -275,3 +268,78 @@ def _partition_of(message: Message) -> ChangelogPartition:
 def _runs(messages: Sequence[Message]) -> Iterator[tuple[ChangelogPartition, Sequence[Message]]]:
     for partition, run in itertools.groupby(messages, _partition_of):
         yield partition, list(run)
+
+
+_SILENCE_S: Final = 30.0
+_POLL_S: Final = 0.1
+
+
+class PartitionReader(Protocol):
+    """Reads partitions of changelogs, as `ChangelogReader` does."""
+
+    def add(self, partition: ChangelogPartition, offset: int) -> None:
+        """Read a partition from `offset` on."""
+
+    def remove(self, partition: ChangelogPartition) -> None:
+        """Stop reading a partition."""
+
+    def read(
+        self, max_records: int, timeout_s: float, before: int | None = None
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
+        """What has come, by partition (`ChangelogReader.read`)."""
+
+
+def read_range(
+    reader: PartitionReader,
+    partition: ChangelogPartition,
+    begin: int,
+    end: int,
+    settings: RestoreSettings,
+    *,
+    await_end: bool = False,
+) -> Iterator[ChangelogBatch]:
+    """The committed records of a range of offsets, in pieces.
+
+    Args:
+        reader: that reads nothing else.
+        begin: first offset, which the log still has.
+        end: offset to stop before.
+        await_end: whether the rest is waited for where the log ends before: a commit returns before its marker is
+            written, and its records can be read. Otherwise the range ends there, too.
+
+    Raises:
+        BrokerUnreachableError: nothing came for 30 s.
+        StatefulStreamsError: the changelog cannot be read.
+    """
+    throttle = Throttle(settings.max_bytes_per_s)
+    record_bytes: float | None = None
+    silent_since = time.monotonic()
+    reader.add(partition, begin)
+    try:
+        while True:
+            time.sleep(throttle.wait_s(time.monotonic()))
+            found = reader.read(settings.poll_records(record_bytes), _POLL_S, before=end).get(partition)
+            now = time.monotonic()
+            if found is None:
+                if now - silent_since > _SILENCE_S:
+                    raise BrokerUnreachableError(
+                        f"No record of {partition[0]}[{partition[1]}] arrived for {_SILENCE_S:g} s, before offset "
+                        f"{end} was reached: check that the brokers answer."
+                    )
+                continue
+            silent_since = now
+            if found.records:
+                record_bytes = found.record_bytes / found.records
+                throttle.took(found.record_bytes, now)
+            yield found
+            if found.error is not None:
+                raise found.error
+            if found.next_offset >= end or (found.at_end and not await_end):
+                return
+    finally:
+        reader.remove(partition)
+
+
+def holds_records(reader: PartitionReader, partition: ChangelogPartition, begin: int, end: int) -> bool:
+    """Whether a range of offsets holds a committed record, and not only the ends of transactions; as `read_range`."""
+    return any(batch.records for batch in read_range(reader, partition, begin, end, RestoreSettings()))

@@ -6,8 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from airflow_provider.changelog.commit_record import CommitRecord
-from airflow_provider.changelog.range_reader import read_range
-from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReader
+from airflow_provider.changelog.reader import ChangelogPartition, ChangelogReader, read_range
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.clock import now_ms
@@ -20,12 +19,7 @@ from airflow_provider.state.store import Store
 
 @dataclass(frozen=True)
 class Copy:
-    """A store that holds exactly what a commit of its task stands for.
-
-    Args:
-        keys: how many the store holds.
-        digest: of all of them.
-    """
+    """A store that holds exactly what a commit of its task stands for."""
 
     commit: CommitRecord
     keys: int
@@ -37,7 +31,6 @@ def last_commit(store: Store, application_id: str, task: TaskId, changelog: str)
 
     Args:
         store: that no process has open.
-        changelog: its topic.
 
     Raises:
         TopicMismatchError: it is another application's or task's.
@@ -51,7 +44,6 @@ def measure(store: Store, name: str) -> tuple[int, int]:
 
     Args:
         store: that no process has open.
-        name: of the one that is measured.
 
     Raises:
         StoreCorruptedError: it cannot be read.
@@ -71,8 +63,6 @@ def look(store: Store, name: str, application_id: str, task: TaskId, changelog: 
 
     Args:
         store: that no process has open.
-        name: of the one whose changelog is lost.
-        changelog: its topic.
 
     Raises:
         StateError: it holds no commit, or one without a digest.
@@ -110,11 +100,7 @@ def rebuild(
     """Write a store's keys and its commit into an empty changelog, so that the task goes on where that commit was.
 
     Args:
-        store: as `look` found it.
-        name: of the one whose changelog is lost.
-        copy: what was found.
         partition: of the changelog: the topic exists, and the partition is empty.
-        writer: of the task.
 
     Returns:
         The commit in the changelog, with the next sequence.

@@ -28,10 +28,7 @@ class Replica:
 
     Args:
         store: the task's stores; their position is the only one that counts.
-        name: of the one that follows.
-        changelog: its topic.
         topic_id: the topic's id, where it is known: it is written with the position.
-        delete_retention_ms: how long the changelog keeps deletions.
     """
 
     def __init__(
@@ -220,9 +217,7 @@ class Replica:
         """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.
 
         Args:
-            offset: after the commit record.
             records: that the transaction wrote into the changelog, the commit record among them.
-            timestamp_ms: of the commit, epoch ms.
             holds_records: whether the changelog has a record between two offsets; asked where there is more than the
                 one marker that ends the owner's last commit. A broker that stood still may write it twice.
 
@@ -281,7 +276,6 @@ class Replica:
         """Where to begin, so that the last commit is seen in the changelog (`OwnCommit`).
 
         Args:
-            offset: of the next record to apply.
             low: first offset that the log still has.
         """
         return self._own_commit.read_back(self.position, offset, low)
@@ -325,12 +319,7 @@ class RestoreMeter:
         self._samples: deque[tuple[float, int]] = deque([(now, 0)])
 
     def add(self, records: int, record_bytes: int) -> None:
-        """Count what was applied just now.
-
-        Args:
-            records: changelog records.
-            record_bytes: the size of their keys and values.
-        """
+        """Count what was applied just now."""
         now = time.monotonic()
         self.records += records
         self.bytes += record_bytes
@@ -360,19 +349,11 @@ class RestoreMeter:
         return (n1 - n0) / (t1 - t0) if t1 > t0 else 0.0
 
     def bytes_left(self, lag_records: int | None) -> int | None:
-        """An estimate from the mean size of the records so far; None before there were any.
-
-        Args:
-            lag_records: how many are left; None when unknown.
-        """
+        """An estimate from the mean size of the records so far; None before there were any."""
         return None if lag_records is None or not self.records else lag_records * self.bytes // self.records
 
     def caught_up_in_s(self, lag_records: int | None) -> float | None:
-        """Forecast of when the lag is gone, at the recent rate; None when unknown.
-
-        Args:
-            lag_records: how many are left; None when unknown.
-        """
+        """Forecast of when the lag is gone, at the recent rate; None when unknown."""
         if lag_records == 0:
             return 0.0
         rate = self.records_per_s

@@ -20,7 +20,6 @@ class RestoreSettings:
     the records in hand, half for RocksDB's memtables.
 
     Args:
-        max_poll_records: records taken at once at the most.
         max_partition_fetch_bytes: of one partition in one answer of a broker.
         fetch_max_bytes: of one answer of a broker.
         memory_bytes: bound for one task's restore; 256 MiB.
@@ -96,9 +95,6 @@ class Throttle:
     """Says how long to wait after each piece, so that the mean rate stays below a bound. It owns no clock.
 
     A token bucket that holds a second's worth: who was idle may catch up for a second at full speed.
-
-    Args:
-        max_bytes_per_s: the bound; None for none.
     """
 
     def __init__(self, max_bytes_per_s: int | None) -> None:

@@ -38,10 +38,7 @@ class TransactionalWriter:
     ``read_committed`` unless the error says that the outcome is unknown.
 
     Args:
-        transactional_id: of the task.
-        failpoints: for tests.
         transaction_timeout_ms: after which the brokers abort what a dead owner left open, if no other takes over.
-        timeout_s: deadline of each request.
         max_message_bytes: by topic, the largest record batch that it takes; Kafka's default for those not named.
     """
 
@@ -108,10 +105,8 @@ class TransactionalWriter:
 
         Args:
             changes: by changelog, new values by key. Of a task without a store its commit topic, with no changes.
-            outputs: by sink topic, the output records.
             record: stored last in each of the changelogs, in the task's partition, under the reserved key.
             group: gets the source offsets, so that ordinary lag tools see the application.
-            dead_letters: by dead-letter topic, the records that were left out.
             output_partitions: all output records are written to each of these; None leaves the choice to the
                 partitioner.
 
@@ -166,7 +161,6 @@ class TransactionalWriter:
         """Write a whole store with its commit record, in one transaction, without output and group offsets.
 
         Args:
-            changelog: the topic.
             pairs: all keys and values, each key once; they may be more than memory holds.
             record: stored last, in the task's partition, under the reserved key.
 
@@ -202,8 +196,6 @@ class TransactionalWriter:
 
         Args:
             changelog: the topic; its ``cleanup.policy`` has ``delete``.
-            partition: of the task.
-            offset: of the first record that is kept.
         """
         at = TopicPartition(changelog, partition, offset)
         try:
@@ -226,7 +218,6 @@ class TransactionalWriter:
         """Begin a transaction and commit it at the end; after an error of Kafka's abort it and raise the typed one.
 
         Args:
-            topics: that it writes to.
             record: names the sources whose offsets it commits, and the group: the application.
         """
         try:

@@ -18,11 +18,9 @@ from airflow_provider.cli.task_tables import (
 from airflow_provider.cli.text import ago, causes, listed, seconds, shortened
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
-from airflow_provider.control.outlook.late_outlook import late_outlooks
-from airflow_provider.control.outlook.losses import Losses, loss_lines
+from airflow_provider.control.outlook.losses import Losses, late_outlooks, loss_lines
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryRecord

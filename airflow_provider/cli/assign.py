@@ -13,11 +13,11 @@ from airflow_provider.cli.options import add_application_options, cluster_of, na
 from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.application_tasks import application_tasks
+from airflow_provider.control.application.job_topics import application_tasks
 from airflow_provider.control.placement.task_placement import PlacedTasks, TaskPlacement, place_tasks
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
-from airflow_provider.control.waiting.conditions import StandbysWarm
+from airflow_provider.control.topics.publisher import publish_by
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
 _ADVICE: Final = (

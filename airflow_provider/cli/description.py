@@ -25,7 +25,7 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 
 _SECRET: Final = re.compile(r"(?i)secret|passw|token|credential|access.?key|sasl|jaas")
 _HIDDEN: Final = "(hidden)"

@@ -19,28 +19,22 @@ from airflow_provider.common.host_name import host_name
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.judgement import answer_to
-from airflow_provider.control.drills.readiness import readiness_problems
+from airflow_provider.control.drills.readiness import fault_over, fault_taken, readiness_problems, redundancy_back
 from airflow_provider.control.drills.rehearsal import Rehearsal
-from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.failover.incident_answer import IncidentFinder
 from airflow_provider.control.history.builder import drill_record, skipped_drill_record
 from airflow_provider.control.placement.task_placement import TaskPlacement
 from airflow_provider.control.records.deployment import Placement
 from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, InjectedFault, Victim
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCount, RtoParts, history_plain
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.waiting.condition_wait import wait_for
-from airflow_provider.control.waiting.conditions import (
-    Condition,
-    InstanceInState,
-    Outcome,
-    StandbysWarm,
-    SupervisedRunning,
-    WaitResult,
-)
+from airflow_provider.control.waiting.evaluation import Condition, Outcome, WaitResult
+from airflow_provider.control.waiting.instance import InstanceInState, SupervisedRunning
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.error_text import error_text
 from airflow_provider.errors import (
     AssignmentError,

@@ -15,21 +15,25 @@ from airflow_provider.cli.terminal import ExitStatus, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_answer import IncidentFinder, Publish, answer_incidents, wrong_now
-from airflow_provider.control.failover.incident_event import IncidentEvent
-from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.history.incident_resolution import resolve_incident
+from airflow_provider.control.failover.incident_answer import (
+    FailoverAnswer,
+    IncidentEvent,
+    IncidentFinder,
+    Publish,
+    answer_incidents,
+    wrong_now,
+)
+from airflow_provider.control.history.builder import failover_record, resolve_incident
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
-from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher, publish_by
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.control.waiting.condition_wait import wait_for
-from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
+from airflow_provider.control.waiting.evaluation import Outcome
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
 _LATE_S: Final = 0.5

@@ -13,15 +13,16 @@ from typing import Final
 from airflow_provider.cli.options import add_application_options, cluster_of
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.history.table import history_table
+from airflow_provider.common.json_codec import to_plain
+from airflow_provider.control.history.report import history_table
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.metrics_table import metrics_table
 from airflow_provider.control.outlook.metrics_topic import read_metrics
-from airflow_provider.control.outlook.rto_basis import rto_basis
+from airflow_provider.control.outlook.predicted_rto import rto_basis
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, history_plain
-from airflow_provider.control.records.metrics import MetricsRecord, metrics_plain
+from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
@@ -97,8 +98,8 @@ def _metrics(asked: argparse.Namespace) -> int:
     records = read_metrics(cluster, asked.application_id, since)
     forecasts = _forecasts(cluster, asked, records)
     if asked.json:
-        plain = [metrics_plain(record) for record in records]
-        print(json.dumps({"records": plain, "forecasts": forecasts.plain()}, indent=2))
+        plain = [to_plain(record) for record in records]
+        print(json.dumps({"records": plain, "forecasts": to_plain(forecasts)}, indent=2))
     else:
         figures = metrics_table(records, _assignment(cluster, asked.application_id) if records else None)
         print("\n".join([figures, "", *forecasts.lines()] if records else [figures]))

@@ -11,17 +11,15 @@ from pathlib import Path
 from airflow_provider.cli.options import add_application_options, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.files import file_end
-from airflow_provider.control.placement.hand_over import publish_hand_over
+from airflow_provider.control.placement.moves import publish_hand_over
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment, Placement
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
-from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher, publish_by
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
-from airflow_provider.control.waiting.conditions import InstanceRunning
-from airflow_provider.control.waiting.shutdown import await_shutdown
+from airflow_provider.control.waiting.instance import InstanceRunning, await_shutdown
 from airflow_provider.errors import ConfigurationError, DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started, late_start, living_instance, start_instance

@@ -11,11 +11,11 @@ from typing import Any
 from airflow_provider.cli.options import add_application_options, check_instance, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, await_condition
 from airflow_provider.common.table import table
-from airflow_provider.control.application.tasks import parse_tasks
+from airflow_provider.common.task_id import parse_tasks
 from airflow_provider.control.records.command import CommandKind
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
-from airflow_provider.control.waiting.standby_command import done, standby_commands
+from airflow_provider.control.waiting.standby import done, standby_commands
 
 
 def add_standby_options(parser: argparse.ArgumentParser) -> None:

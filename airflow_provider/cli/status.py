@@ -22,11 +22,10 @@ from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
 from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.incident import SILENT_AFTER_S, Watcher
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.records.watcher import SILENT_AFTER_S, Watcher
-from airflow_provider.control.topics.liveness import Timeouts, may_be_starting
+from airflow_provider.control.topics.liveness import SilenceClock, Timeouts, may_be_starting
 from airflow_provider.control.topics.reader import ControlReader
-from airflow_provider.control.topics.silence import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection

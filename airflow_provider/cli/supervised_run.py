@@ -37,11 +37,9 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.instance_start import Started
-from airflow_provider.launch.leftovers import InstanceProcesses
-from airflow_provider.launch.pulse import Beat, Pulse, Silence
-from airflow_provider.launch.run_folder import RUN_DIR, RunFolder
+from airflow_provider.launch.run_folder import RUN_DIR, Beat, Pulse, RunFolder, Silence
+from airflow_provider.launch.sole_instance import InstanceLock, InstanceProcesses
 
 _POLL_S: Final = 0.5
 _WAIT_PAUSE_S: Final = 5.0

@@ -7,12 +7,12 @@ from enum import IntEnum
 from functools import partial
 from typing import Any
 
-from airflow_provider.control.history.note import note_history
+from airflow_provider.control.history.builder import note_history
 from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.waiting.condition_wait import wait_for
-from airflow_provider.control.waiting.conditions import Condition, Outcome
+from airflow_provider.control.waiting.evaluation import Condition, Outcome
 from airflow_provider.errors import DeadlineError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 

@@ -20,7 +20,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 
 _OURS = (
     "librdkafka speaks 0: a producer's epoch is that of many transactions, and one whose end may be repeated is given "

@@ -14,10 +14,6 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     """Begin `work` in a daemon thread; its result or error is in the future.
 
     Unlike a pool's, the thread does not delay the exit of the process: work that never returns can be left behind.
-
-    Args:
-        work: what to do.
-        name: of the thread.
     """
     future: Future[T] = Future()
 

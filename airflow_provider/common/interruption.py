@@ -9,22 +9,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def interruptible(*numbers: signal.Signals) -> Iterator[None]:
-    """Within it, each of these signals raises KeyboardInterrupt, also where the shell had SIGINT ignored.
-
-    Args:
-        numbers: such as ``signal.SIGINT``.
-    """
+    """Within it, each of these signals raises KeyboardInterrupt, also where the shell had SIGINT ignored."""
     with _handled_by(signal.default_int_handler, *numbers):
         yield
 
 
 @contextmanager
 def ignored(*numbers: signal.Signals) -> Iterator[None]:
-    """Within it, the signals that asked for the end ask for nothing more.
-
-    Args:
-        numbers: such as ``signal.SIGINT``.
-    """
+    """Within it, the signals that asked for the end ask for nothing more."""
     with _handled_by(signal.SIG_IGN, *numbers):
         yield
 

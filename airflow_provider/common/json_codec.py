@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,30 @@ def from_json(data: bytes | str, kind: type[T]) -> T:
         msgspec.DecodeError: it is no JSON, or not of this type.
     """
     return msgspec.json.decode(data, type=kind, dec_hook=_decode)
+
+
+def to_numbered_json(value: Any, number: int) -> bytes:
+    """JSON of a dataclass, with the number of its format."""
+    return to_json({"format": number, **{field.name: getattr(value, field.name) for field in fields(value)}})
+
+
+def from_numbered_json(data: bytes, kind: type[T], newest: int) -> T:
+    """A value that may have the number of its format; one without is of the first.
+
+    Raises:
+        msgspec.DecodeError: it is not of this type, or of a newer format.
+    """
+    found = from_json(data, _Numbered).format
+    if found > newest:
+        raise msgspec.ValidationError(
+            f"found format {found}, this version reads up to {newest}: a newer version wrote it, so upgrade this one"
+        )
+    return from_json(data, kind)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    format: int = 1
 
 
 def to_plain(value: object) -> Any:

@@ -11,7 +11,6 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     """The ``__getattr__`` of a package (PEP 562), so that importing it loads none of its modules.
 
     Args:
-        package: its ``__name__``.
         modules: by name that it exports, the module of the package that defines it.
     """
 

@@ -1,4 +1,4 @@
-"""What the bytes of a store mean: written with every commit, compared before the next owner touches them."""
+"""How to begin again with empty state, in the words of every error that says so."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError
+
+EMPTY_STATE: Final = (
+    "another application id, or another store name where the stage keeps a store: name= of its aggregate(), process(), "
+    "drop_duplicates() or join()"
+)
+"""To be put behind ``under`` or ``with``; ends without a full stop."""
+
 
 WAYS_OUT: Final = (
     "Undo the change; or give a changed aggregate another name, under which it starts empty; or begin again with empty "
@@ -25,8 +31,6 @@ class KeptAggregate:
     """One aggregate, as its accumulators lie in the rows.
 
     Args:
-        name: of the result.
-        function: what is computed.
         column: of what; None counts rows.
         type: of the result; empty where the types of the columns are not known.
         kinds: how each of its accumulators is kept: ``integer``, ``double``, ``decimal``, ``text``; none as above.
@@ -41,7 +45,6 @@ class KeptAggregate:
     ignorenulls: bool = False
 
     def __str__(self) -> str:
-        """As a person would write it."""
         nulls = ", ignorenulls=True" if self.ignorenulls else ""
         return f"{self.function}({self.column or ''}{nulls}){_of_type(self.type)}"
 
@@ -61,7 +64,6 @@ class StoreSignature:
     that still hold it. One that is added again gets a new place and starts empty: some keys had records without it.
 
     Args:
-        key: the column that the state is kept by.
         key_type: its type, on which the bytes of the keys depend; empty where it is not known.
         operation: ``aggregate``, ``process``, ``drop_duplicates``, ``join``, or ``repartition`` for no state.
         window: the windows of event time that the state is kept by beside the key, or the time within which duplicates

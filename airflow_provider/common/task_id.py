@@ -1,8 +1,9 @@
-"""The name of a task."""
+"""A task of an application: its name, which there are, and how people write it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
@@ -15,10 +16,6 @@ class TaskId:
 
     Written ``<stage>_<partition>`` as in Kafka Streams (``0_3``), in JSON too (`airflow_provider.common.json_codec`).
     Ordered by stage, then partition. Immutable, and usable as a key.
-
-    Args:
-        stage: 0 for the first stage.
-        partition: of its sources, stores and changelogs.
     """
 
     __slots__ = ("_pair",)
@@ -65,3 +62,38 @@ class TaskId:
 
     def __reduce__(self) -> tuple[type[TaskId], tuple[int, int]]:
         return TaskId, self._pair
+
+
+def tasks_of(stages: Mapping[int, int]) -> tuple[TaskId, ...]:
+    """The tasks of an application, sorted: one for each partition of each stage.
+
+    Args:
+        stages: by stage, its number of partitions.
+    """
+    return tuple(TaskId(stage, partition) for stage in sorted(stages) for partition in range(stages[stage]))
+
+
+def parse_task(task: TaskId | str) -> TaskId:
+    """A task, also from a rendered template.
+
+    Raises:
+        ConfigurationError: it is not written ``<stage>_<partition>``.
+    """
+    if isinstance(task, TaskId):
+        return task
+    if not isinstance(task, str):
+        raise ConfigurationError(f"Found the task {task!r}, expected a text <stage>_<partition>, such as '0_3'.")
+    return TaskId.parse(task.strip("'\" "))
+
+
+def parse_tasks(tasks: TaskId | str | Sequence[TaskId | str]) -> tuple[TaskId, ...]:
+    """One task or several, also from a rendered template such as ``"0_0, 0_2"``.
+
+    Raises:
+        ConfigurationError: one is not written ``<stage>_<partition>``.
+    """
+    if isinstance(tasks, str):
+        return tuple(parse_task(task) for task in tasks.strip("[]() ").split(",") if task.strip())
+    if isinstance(tasks, Sequence):
+        return tuple(map(parse_task, tasks))
+    return (parse_task(tasks),)

@@ -114,7 +114,7 @@ class KafkaStreamsHook(BaseHook):
             TopicMissingError: there are no control topics, or there is no such changelog.
             BrokerUnreachableError: no broker answered.
         """
-        from airflow_provider.control.application.application_tasks import application_tasks
+        from airflow_provider.control.application.job_topics import application_tasks
 
         return application_tasks(self.connection, application_id, store)
 

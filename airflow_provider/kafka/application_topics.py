@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.common.empty_state import EMPTY_STATE
+from airflow_provider.common.store_signature import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
 from airflow_provider.kafka.topic_admin import TopicAdmin

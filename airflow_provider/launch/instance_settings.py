@@ -36,13 +36,11 @@ class InstanceSettings:
     Kept in a file that only its owner may read, because the connection holds a password.
 
     Args:
-        application_id: the application that the job file must name too.
         instance: this instance's name, the same over restarts.
         incarnation: this process of it, epoch ms of its launch; greater is newer.
         state_dir: folder for the stores; kept over restarts, on a local disk.
         run_dir: folder for the log and for Spark's checkpoint, which is scratch.
         former: the process of this instance before it, where that failed; reported in the status.
-        heartbeat_interval_s: how often a status is sent.
         log_file: where the process's output goes; reported in the status.
         round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs; longer
             after rounds that found nothing new, up to 2 s with standbys and 5 s without.
@@ -79,7 +77,6 @@ class InstanceSettings:
     fail_points: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse names that cannot be topics and folders."""
         check_name("application id", self.application_id)
         check_name("instance", self.instance)
         for name in ("heartbeat_interval_s", "call_timeout_s", "verify_interval_s", "metrics_interval_s"):

@@ -29,12 +29,7 @@ _HANGS_AFTER_STARTS: Final = 3
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A process that was started.
-
-    Args:
-        incarnation: of the instance.
-        launched: where it runs and logs.
-    """
+    """A process that was started."""
 
     incarnation: int
     launched: Launched
@@ -46,7 +41,6 @@ def living_instance(
     """The status of an instance that lives or may be starting; None where one can be started.
 
     Args:
-        timeouts: how long it may be silent.
         open_reader: opens a reader of the application. One look cannot tell whether a lone instance is silent, so its
             next heartbeat is listened for.
     """
@@ -65,10 +59,6 @@ def late_start(
 
     A process on this host is known by its folder, for three times as long as a start may take: one that starts for
     longer hangs. For one that hangs, or that was launched elsewhere, only its own word counts, and is listened for.
-
-    Args:
-        instance: its name; `living_instance` found none.
-        timeouts: how long a start may take.
     """
     status, deployment = view.statuses.get(instance), view.deployments.get(instance)
     if status is None or status.state is not InstanceState.STARTING:
@@ -84,13 +74,7 @@ def late_start(
 
 
 def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) -> str:
-    """Why an instance is launched again that neither `living_instance` nor `late_start` found, in one line.
-
-    Args:
-        status: its newest one.
-        silent_for_s: seconds since then.
-        timeouts: how long it may be silent.
-    """
+    """Why an instance is launched again that neither `living_instance` nor `late_start` found, in one line."""
     before = f"incarnation {status.incarnation} "
     if not status.state.alive:
         why = f": {' '.join(status.error.split())}" if status.error else ""
@@ -154,9 +138,6 @@ def start_instance(
 
     Args:
         publisher: has read that no process of it lives.
-        deployment: how it is deployed; published with the claim.
-        command: spark-submit with its arguments.
-        environment: added to that of the command.
         tied: whether it ends with this process (`launch`).
 
     Raises:

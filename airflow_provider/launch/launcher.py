@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +40,8 @@ from airflow_provider.launch.instance_settings import (
     PROCESS_OF_VARIABLE,
     InstanceSettings,
 )
-from airflow_provider.launch.last_error import last_error
-from airflow_provider.launch.run_folder import RunFolder, RunRetention
+from airflow_provider.launch.job_file import last_error
+from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.launch.stop_request import StopRequest
 
 LAUNCHER: Final = "airflow_provider.launch.launcher"
@@ -58,8 +58,6 @@ class Launched:
     """A process that was started.
 
     Args:
-        launcher_pid: process id (and session id) of the launcher.
-        run_dir: folder of this incarnation.
         log_file: where spark-submit's and the job's output go.
     """
 
@@ -83,7 +81,6 @@ def launch(
             earlier launches left beside it is cleared (`RunFolder`).
         command: spark-submit with its arguments; nothing secret in it.
         env: added to this process's environment, less what is Airflow's own.
-        python: the interpreter of the launcher.
         tied: whether the instance is to shut down cleanly when this process ends, however that ends: a supervisor
             started it, and will start the next one.
 
@@ -95,7 +92,7 @@ def launch(
     check_file_limit()
     folder = RunFolder(Path(settings.run_dir).absolute())
     folder.make()
-    folder.clear_earlier(RunRetention(settings.run_max_folders, settings.run_max_days, settings.log_max_bytes))
+    folder.clear_earlier(settings.run_max_folders, settings.run_max_days)
     settings = dataclasses.replace(settings, log_file=str(folder.log))
     settings.write(folder.settings)
     create_private_file(folder.command, msgspec.json.encode(list(command)))
@@ -135,9 +132,6 @@ def _inherited() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command of a launched folder to its end.
-
-    Args:
-        arguments: of the command line; None for this process's.
 
     Returns:
         The command's exit status.
@@ -308,6 +302,18 @@ _SWEEPS: Final = 50
 _SWEEP_S: Final = 0.02
 
 
+def kill_all(find: Callable[[], Iterable[psutil.Process]]) -> None:
+    """Kill processes with SIGKILL, and what they still start while they die."""
+    for _ in range(_SWEEPS):
+        left = list(find())
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        time.sleep(_SWEEP_S)
+
+
 def kill_instance(process_group: int) -> None:
     """Kill the group of an instance, and what left the group but not the launcher's session, as Spark's daemon does.
 
@@ -320,15 +326,7 @@ def kill_instance(process_group: int) -> None:
     launcher = os.getpid()
     if os.getsid(0) != launcher:
         return
-    # What a dying process still starts is found by the next sweep.
-    for _ in range(_SWEEPS):
-        left = list(_others_of_session(launcher))
-        if not left:
-            return
-        for process in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        time.sleep(_SWEEP_S)
+    kill_all(lambda: _others_of_session(launcher))
 
 
 def _others_of_session(leader: int) -> Iterator[psutil.Process]:

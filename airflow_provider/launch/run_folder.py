@@ -13,28 +13,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from airflow_provider.common.files import create_private_file, make_private_folder
-from airflow_provider.launch.pulse import Pulse
+from airflow_provider.control.records.status import InstanceState
 
 RUN_DIR: Final = "~/.local/state/stateful-streams"
 """In which launches have their folders where nothing else was said."""
 
 _LOCK: Final = "lock"
 _LOOK_S: Final = 0.1
-
-
-@dataclass(frozen=True)
-class RunRetention:
-    """What is kept of an instance's launches.
-
-    Args:
-        max_folders: how many folders of ended launches.
-        max_days: how old they may become; the newest is kept however old it is.
-        max_log_bytes: how long a log may become before it is set aside as ``instance.log.1`` and a new one begun.
-    """
-
-    max_folders: int = 10
-    max_days: float = 30.0
-    max_log_bytes: int = 64 << 20
 
 
 class RunFolder:
@@ -103,11 +88,7 @@ class RunFolder:
         return False
 
     def await_end(self, within_s: float) -> bool:
-        """Whether its process ends within so many seconds: one that was killed holds its files for a while still.
-
-        Args:
-            within_s: how long to wait at most.
-        """
+        """Whether its process ends within so many seconds: one that was killed holds its files for a while still."""
         deadline = time.monotonic() + within_s
         while self.in_use():
             if time.monotonic() > deadline:
@@ -141,28 +122,25 @@ class RunFolder:
                 return True
         return False
 
-    def clear_earlier(self, retention: RunRetention, now_s: float | None = None) -> None:
+    def clear_earlier(self, max_folders: int = 10, max_days: float = 30.0, now_s: float | None = None) -> None:
         """Clear the folders of earlier launches of the instance whose process ended, and remove the outdated ones.
 
         Args:
-            retention: how many are kept, and for how long.
+            max_folders: how many of them are kept.
+            max_days: how old they may become; the newest is kept however old it is.
             now_s: epoch seconds; None for now.
         """
         now_s = time.time() if now_s is None else now_s
         ended = [folder for folder in self._earlier() if not folder.in_use()]
         for number, folder in enumerate(ended):
             folder.clear()
-            old = now_s - _changed_at_s(folder.log) > retention.max_days * 86_400
-            if number >= max(1, retention.max_folders) or (number > 0 and old):
+            old = now_s - _changed_at_s(folder.log) > max_days * 86_400
+            if number >= max(1, max_folders) or (number > 0 and old):
                 shutil.rmtree(folder.path, ignore_errors=True)
 
     @classmethod
     def newest(cls, run_dir: Path, application_id: str, instance: str) -> RunFolder | None:
-        """That of the newest launch of an instance below a folder; None where there is none.
-
-        Args:
-            run_dir: as it was given to `DeployInstanceOperator` or to ``run``.
-        """
+        """That of the newest launch of an instance below a folder; None where there is none."""
         with suppress(OSError):
             named = _launches(run_dir, f"{application_id}-{instance}")
             return cls(max(named)[1]) if named else None
@@ -170,11 +148,7 @@ class RunFolder:
 
     @classmethod
     def incarnations(cls, run_dir: Path, application_id: str, instance: str) -> list[int]:
-        """Of the launches whose folders are still there, the newest first: the times of them, epoch ms.
-
-        Args:
-            run_dir: as of `newest`.
-        """
+        """Of the launches whose folders are still there, the newest first: the times of them, epoch ms."""
         with suppress(OSError):
             return sorted((number for number, _ in _launches(run_dir, f"{application_id}-{instance}")), reverse=True)
         return []
@@ -206,3 +180,78 @@ def _changed_at_s(file: Path) -> float:
         return file.stat().st_mtime
     except OSError:
         return 0.0
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The last sign of life.
+
+    Args:
+        at_ns: when that was, epoch ns of the host.
+    """
+
+    state: InstanceState
+    at_ns: int
+
+
+class Pulse:
+    """The file that an instance's heartbeat touches."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._new = path, path.with_suffix(".new")
+        self._written: InstanceState | None = None
+
+    def beat(self, state: InstanceState) -> None:
+        """Write the state, whole for whoever reads meanwhile; what cannot be written shows as silence."""
+        with suppress(OSError):
+            if state is not self._written or not self._path.exists():
+                self._new.write_text(state.value)
+                self._new.replace(self._path)
+                self._written = state
+            else:  # which takes no room on a full disk
+                os.utime(self._path)
+
+    def remove(self) -> None:
+        """Leave nothing, also of a beat in the middle of which the process was killed."""
+        self._path.unlink(missing_ok=True)
+        self._new.unlink(missing_ok=True)
+
+    def last(self) -> Beat | None:
+        """The newest one; None before the first, and where it cannot be read."""
+        try:
+            at_ns = self._path.stat().st_mtime_ns
+            return Beat(InstanceState(self._path.read_text()), at_ns)
+        except (OSError, ValueError):
+            return None
+
+
+class Silence:
+    """Counts looks and no seconds, so that a host that slept, on which nothing could give a sign, counts none.
+
+    A pulse that is not there or cannot be read is no sign of life. Before the first one a start has its time besides:
+    Spark and the job file are loaded until then.
+
+    Args:
+        look_s: how far two looks are apart at least, in seconds.
+        hang_s: how long it may give no sign, in seconds.
+        start_s: how long it may start before that counts, in seconds.
+    """
+
+    def __init__(self, pulse: Pulse, *, look_s: float, hang_s: float, start_s: float) -> None:
+        self._pulse, self._look_s, self._hang_s, self._start_s = pulse, look_s, hang_s, start_s
+        self._at_ns: int | None = None
+        self._looks = 0
+
+    @property
+    def limit_s(self) -> float:
+        """How long it may last just now, in seconds."""
+        return self._hang_s if self._at_ns is not None else self._start_s + self._hang_s
+
+    def lasts_too_long(self) -> bool:
+        """Look once more."""
+        beat = self._pulse.last()
+        if beat is not None and beat.at_ns != self._at_ns:
+            self._at_ns, self._looks = beat.at_ns, 0
+        else:
+            self._looks += 1
+        return self._looks * self._look_s > self.limit_s

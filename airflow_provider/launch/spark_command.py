@@ -52,7 +52,6 @@ def spark_command(
     """Spark-submit and its arguments for a job file, without Airflow. Nothing secret is in it.
 
     Args:
-        application: path of the job file.
         master: such as ``local[4]``; the driver runs here.
         conf: Spark settings; they win over the defaults of `spark_settings`.
         environment: what is added to this process's for the command, `interpreters` among it.
@@ -75,11 +74,6 @@ def spark_command(
 def check_master(master: str, environment: Mapping[str, str], binary: str) -> None:
     """Refuse a master that spark-submit would not know, or could not find: its own word for it is only in the log.
 
-    Args:
-        master: such as ``local[4]``.
-        environment: all of the command's.
-        binary: path of spark-submit.
-
     Raises:
         ConfigurationError: it is none of Spark's, or it is YARN and nothing says where that is.
     """
@@ -101,10 +95,6 @@ def check_master(master: str, environment: Mapping[str, str], binary: str) -> No
 
 def spark_settings(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The settings of an instance: what the user gives, and the defaults for the rest.
-
-    Args:
-        conf: what the user gives.
-        environment: as of `spark_command`.
 
     Raises:
         ConfigurationError: one of them is a secret, which would be shown on the command line, and in the topic that
@@ -144,7 +134,6 @@ def find_binary(binary: str, python: str = "") -> str:
     """The path of spark-submit.
 
     Args:
-        binary: as it was named.
         python: the job's own interpreter, beside which it has to be; empty for PATH, then beside this one.
 
     Raises:
@@ -166,9 +155,5 @@ def find_binary(binary: str, python: str = "") -> str:
 
 
 def interpreters(conf: Mapping[str, str], python: str = "") -> dict[str, str]:
-    """The driver's and the workers' Python as environment variables, unless the settings name another.
-
-    Args:
-        python: the job's own interpreter; empty for this one.
-    """
+    """The driver's and the workers' Python as environment variables, unless the settings name another."""
     return {variable: python or sys.executable for variable, key in (_DRIVER, _WORKERS) if key not in conf}

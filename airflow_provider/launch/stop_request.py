@@ -7,22 +7,16 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 
 _STORED_WITHIN_S: Final = 5.0
 _LOOK_S: Final = 0.5
-
-
-class CommandWriter(Protocol):
-    """What is needed here of a `ControlWriter`."""
-
-    def write(self, value: Command, timeout_s: float) -> None:
-        """Send and wait until it is stored."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +28,14 @@ class StopRequest:
 
     Args:
         folder: of its launch, where the driver notes its process id.
-        process_group: of what the launcher started.
     """
 
     settings: InstanceSettings
     folder: RunFolder
     process_group: int
 
-    def send(self, writer: CommandWriter, cause: str) -> None:
-        """Ask; return once the command is stored, or the driver has the signal.
-
-        Args:
-            writer: to the control topics.
-            cause: the name of the signal that the launcher got.
-        """
+    def send(self, writer: ControlWriter, cause: str) -> None:
+        """Ask; return once the command is stored, or the driver has the signal."""
         instance = self.settings.instance
         _say(f"got {cause}, asks instance {instance} to stop")
         stop = Command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,8 +23,6 @@ class SnapshotFile:
     """One file of the stores' database.
 
     Args:
-        name: in its folder.
-        size: in bytes.
         sha256: of its content, hexadecimal; it lies under this name.
     """
 
@@ -37,14 +36,11 @@ class Manifest:
     """The stores of a task at a position, and the files that they consist of.
 
     Args:
-        format: `MANIFEST_FORMAT`.
-        instance: the standby that it was taken of.
         changelogs: up to where each is applied, with the topic's id in its cluster: another one is another topic,
             whatever its name.
         commit: the newest commit record applied, as it lies in the changelogs; None before any.
         taken_at_ms: when the snapshot was taken, epoch ms by that instance's clock, as in the positions.
         keys: by store, about how many keys it has.
-        files: of all stores together.
     """
 
     format: int
@@ -111,3 +107,31 @@ class _Sealed(msgspec.Struct):
 
 class _Format(msgspec.Struct):
     format: int
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's content, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class FileHashes:
+    """Remembers them: RocksDB never changes an SST file, and a hard link has its inode, size and time."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], str] = {}
+
+    def of(self, path: Path) -> str:
+        """The checksum, computed once."""
+        stat = path.stat()
+        key = stat.st_ino, stat.st_size, stat.st_mtime_ns
+        if path.suffix != ".sst":
+            return sha256_of(path)
+        if key not in self._known:
+            self._known[key] = sha256_of(path)
+        return self._known[key]
+
+    def forget_all_but(self, folder: Path) -> None:
+        """Keep what lies in a folder."""
+        there = {(s.st_ino, s.st_size, s.st_mtime_ns) for s in (path.stat() for path in folder.iterdir())}
+        self._known = {key: value for key, value in self._known.items() if key in there}

@@ -10,19 +10,15 @@ from typing import Any, Final, TypeVar
 import fsspec
 
 from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError, SnapshotError
-from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.snapshot.url_login import has_login, without_login
+from airflow_provider.snapshot.settings import SnapshotSettings, has_login, without_login
 
 T = TypeVar("T")
 
 
 class Remote:
     """A folder behind an fsspec URL.
-
-    Args:
-        settings: names the URL and the deadlines.
-        folder: below it.
 
     Raises:
         SnapshotError: (every method) it did not do what was asked, or not in time.
@@ -143,3 +139,21 @@ def check_protocol(url: str) -> None:
                 f"snapshots() got url={shown!r}, whose protocol {named!r} needs a package that cannot be imported "
                 f"here: {str(error).rstrip('.')}{because}. Install it in the Python environment of every instance."
             ) from error
+
+
+FILES: Final = "files"
+MANIFESTS: Final = "manifests"
+
+
+def place_of(settings: SnapshotSettings, application_id: str, store: str, task: TaskId) -> Remote:
+    """The folder of a task's snapshots; in it one for each instance.
+
+    ::
+
+        <url>/<application id>/<store>/<task>/<instance>/manifests/<position>-<when>.json     written last
+        <url>/<application id>/<store>/<task>/<instance>/files/<sha256>                       by content
+
+    A task is named as everywhere, such as ``0_3``. Each standby has a folder of its own, in which only it writes and
+    removes: two of one task cannot harm each other, and RocksDB instances hardly ever share a file anyway.
+    """
+    return Remote(settings, application_id, store, str(task))

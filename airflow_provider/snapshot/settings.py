@@ -7,7 +7,39 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.snapshot.url_login import has_login
+
+# Not `urlsplit`: of a chained URL, such as simplecache::ftp://bob:secret@host/x, it sees no part but the first, and of
+# a password with a "/" it takes the rest for a path.
+_CONTAINER: Final = re.compile(r"((?:^|::)abfss?://)[^/:@]+@", re.IGNORECASE)
+"""What stands before the "@" of abfs://container@account is no user."""
+_NAME: Final = "[A-Z][A-Z0-9+.-]*"
+_PROTOCOL: Final = re.compile(rf"(?:^|::){_NAME}(?:://|(?=::))", re.IGNORECASE)
+_LOGIN: Final = re.compile(r"(?:^|\n)[^/\n]*@|:.*@|;[^/;]*=", re.DOTALL)
+_COLON: Final = rf":(?!//|:{_NAME}:|(?<=::){_NAME}:)"
+"""One that belongs to no protocol."""
+_PRINTED: Final = re.compile(
+    rf"(?<=://)\S*{_COLON}\S*@|^(?!{_NAME}(?:://|::))\S*{_COLON}\S*@"
+    r"|(?<=://)(?<!abfs://)(?<!abfss://)[^/\s]*@|^[^/\s]*@|\?\S+|;[^\s;/]*=\S*",
+    re.IGNORECASE,
+)
+
+
+def has_login(url: str) -> bool:
+    """Whether any part of a URL names a user or a password.
+
+    Where a ":" stands before an "@", all between them may be a password, with whatever "/" it has. A parameter behind a
+    ";", such as ``;token=``, counts as one too.
+
+    Args:
+        url: also a chained one.
+    """
+    return _LOGIN.search(_PROTOCOL.sub("\n", _CONTAINER.sub(r"\1", url))) is not None
+
+
+def without_login(text: str) -> str:
+    """A URL, or a message that may have some, with ``…`` for each login, query and parameter."""
+    return _PRINTED.sub("…", text)
+
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CHAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*")
@@ -24,7 +56,6 @@ class SnapshotSettings:
         url: a folder that fsspec can open, such as ``s3://bucket/prefix`` or ``file:///mnt/shared``; no part of it may
             carry a login. ``abfs://container@account`` is none.
         interval_s: between two snapshots of one standby.
-        keep: how many of each standby are kept.
         timeout_s: deadline of one request; a transfer gets its size at `slowest_bytes_per_s` on top.
         slowest_bytes_per_s: a transfer that is slower counts as hanging.
         download_bytes_per_s: what a restore is assumed to download.

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider.errors import SnapshotError
-from airflow_provider.snapshot.hashes import FileHashes
-from airflow_provider.snapshot.manifest import Manifest, SnapshotFile
-from airflow_provider.snapshot.place import FILES, MANIFESTS
-from airflow_provider.snapshot.remote import Remote
+from airflow_provider.snapshot.manifest import FileHashes, Manifest, SnapshotFile
+from airflow_provider.snapshot.remote import FILES, MANIFESTS, Remote
 
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What was sent.
-
-    Args:
-        manifest: as written.
-        sent: the files that were not there yet.
-    """
+    """What was sent."""
 
     manifest: Manifest
     sent: tuple[SnapshotFile, ...]
@@ -35,9 +29,6 @@ def upload(folder: Path, manifest: Manifest, remote: Remote, hashes: FileHashes,
     Args:
         folder: a checkpoint of the store.
         manifest: without its files.
-        remote: this standby's own folder.
-        hashes: remembers what was read before.
-        keep: how many snapshots stay.
 
     Raises:
         SnapshotError: it could not be sent in time; there is no such snapshot.
@@ -82,23 +73,52 @@ def surplus_manifests(names: Iterable[str], keep: int) -> Sequence[str]:
     """The manifests to remove, oldest first.
 
     Args:
-        names: of one standby's manifests.
         keep: how many stay. One more does: a reader may have begun with it while a newer one was written.
     """
-    taken = sorted(names, key=_taken_at)
+    taken = sorted(names, key=lambda name: name.partition("-")[2])
     return taken[: max(0, len(taken) - keep - 1)]
 
 
 def unreferenced_files(files: Collection[str], kept: Iterable[Manifest]) -> Sequence[str]:
-    """The files that no manifest needs.
-
-    Args:
-        files: names of all that lie there.
-        kept: all manifests that stay.
-    """
+    """The files that no manifest needs."""
     needed = {file.sha256 for manifest in kept for file in manifest.files}
     return sorted(set(files) - needed)
 
 
-def _taken_at(name: str) -> str:
-    return name.partition("-")[2]
+def is_abandoned(manifests: Collection[str], now_ms: int, delete_retention_ms: int) -> bool:
+    """Whether none of these snapshots may be restored any more, and has not for as long again.
+
+    Args:
+        manifests: names of one standby's manifests; without any nothing is known, so it is not.
+        delete_retention_ms: how old a snapshot may be when it is restored.
+    """
+    taken = [name.partition("-")[2].removesuffix(".json") for name in manifests]
+    newest = max((int(at) for at in taken if at.isdecimal()), default=now_ms)
+    return now_ms - newest > 2 * delete_retention_ms
+
+
+def clear_abandoned(task: Remote, own: str, now_ms: int, delete_retention_ms: int) -> tuple[str, ...]:
+    """Remove what the instances of a task left that took no snapshot for long: the manifests first.
+
+    An instance that comes back just then sends again what it misses, with its next snapshot.
+
+    Args:
+        own: the instance that does this; its own are not touched.
+
+    Returns:
+        The instances whose snapshots were removed.
+
+    Raises:
+        SnapshotError: the storage does not answer.
+    """
+    removed = []
+    for instance in task.names():
+        manifests, files = task.below(instance, MANIFESTS), task.below(instance, FILES)
+        if instance == own or not is_abandoned(manifests.names(), now_ms, delete_retention_ms):
+            continue
+        for folder in (manifests, files):
+            for name in folder.names():
+                with contextlib.suppress(SnapshotError):  # another standby may be at it too
+                    folder.remove(name)
+        removed.append(instance)
+    return tuple(removed)

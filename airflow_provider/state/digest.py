@@ -22,8 +22,7 @@ from xxhash import xxh3_64_intdigest as _hash
 
 from airflow_provider.errors import StoreCorruptedError
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.state.time_spans import TimeSpans
+from airflow_provider.state.time_segments import TimeSegments, TimeSpans
 
 DIGEST_MASK: Final = 2**64 - 1
 
@@ -65,7 +64,6 @@ def digests_by_segment(
     """The digests of runs of keys, added up by the segments that they lie in.
 
     Args:
-        segments: of the keys.
         keys: in any order; sorted ones make the fewest runs.
         digest: of the keys from one index (included) to another (excluded).
 
@@ -91,7 +89,7 @@ def _sum_of(values: Sequence[bytes | None], seeds: Sequence[int]) -> int:
 
 
 Digests = Mapping[int, int]
-"""By the start of the segment (`state.time_segments`), or of the last one of a span (`state.time_spans`); a store whose
+"""By the start of the segment (`state.time_segments`), or of the last one of a span; a store whose
 keys begin with no time has one, at 0."""
 
 
@@ -123,7 +121,6 @@ class RunningDigest:
         """What it will be after a change; None while it is not known.
 
         Args:
-            change: what is added.
             expired_before: the segments that start earlier are dropped, and no span is cut; None for none.
 
         Raises:
@@ -137,13 +134,7 @@ class RunningDigest:
         return _left(_sum(_sum(self._base, self._changes), change), _later(self._expired_before, expired_before))
 
     def add(self, change: Digests, expired_before: int | None = None, spans: TimeSpans | None = None) -> None:
-        """The change was made.
-
-        Args:
-            change: as in `after`.
-            expired_before: as in `after`.
-            spans: for which digests are kept from now on; None for those of each segment.
-        """
+        """The change was made."""
         self._expired_before = _later(self._expired_before, expired_before)
         changes = _left(_sum(self._changes, change), self._expired_before)
         if self._base is not None:
@@ -180,11 +171,6 @@ class DigestScan:
     The store may be written at the same time; it must not be closed before `cancel`, because a snapshot keeps
     RocksDB's lock.
     `airflow_provider.state.store.Store.scan` makes one and sees to that.
-
-    Args:
-        snapshot: of the store.
-        path: its folder, for messages.
-        segments: of the keys; None where they begin with no time.
     """
 
     def __init__(self, snapshot: Snapshot, path: object, segments: TimeSegments | None = None) -> None:

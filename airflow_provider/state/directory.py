@@ -36,9 +36,6 @@ class StateDirectory:
         <root>/<application id>/quarantine/<when>-<ns>-<task>/  a database that was moved aside
 
     A task is named as everywhere, such as ``0_3``.
-
-    Args:
-        root: the instance's state folder.
     """
 
     def __init__(self, root: Path, application_id: str) -> None:
@@ -110,8 +107,6 @@ class StateDirectory:
         Args:
             whole: tasks whose database is whole; of each other the largest, which is the likeliest to hold all of the
                 state, and the newest are kept, whatever the bounds.
-            max_stores: how many may stay.
-            max_bytes: how large they may be together.
 
         Returns:
             What was destroyed.
@@ -144,11 +139,6 @@ class StateDirectory:
 
         A task's time begins with the first call that finds it unassigned, is kept in its folder over restarts, and is
         forgotten when the task comes back. What was in quarantine of a task without a folder goes after the same time.
-
-        Args:
-            held: the tasks that the instance is given now.
-            after_ms: how long they may be unassigned.
-            now_ms: epoch ms.
 
         Returns:
             Whether there is something to remove.

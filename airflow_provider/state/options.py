@@ -19,11 +19,7 @@ class RocksDBOptions:
 
     Args:
         block_cache_bytes: memory for blocks read; 64 MiB as in Kafka Streams, whose default is 50.
-        write_buffer_bytes: memory of one memtable.
-        max_write_buffers: memtables before writes wait.
-        block_bytes: size of a block on disk.
         bloom_bits_per_key: of the filters that spare reads for keys that are not there.
-        max_background_jobs: threads that flush and compact.
         bulk_write_buffer_bytes: memory of one memtable in a large restore.
         bulk_max_write_buffers: memtables before its writes wait.
 
@@ -41,7 +37,6 @@ class RocksDBOptions:
     bulk_max_write_buffers: int = 4
 
     def __post_init__(self) -> None:
-        """Refuse what RocksDB would refuse when the first store is opened."""
         for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise ConfigurationError(f"RocksDBOptions got {name}={value!r}: it must be a whole number above 0.")

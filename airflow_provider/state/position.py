@@ -50,7 +50,6 @@ class Position:
     Args:
         changelogs: by changelog, up to where it is applied. A store whose changelog is missing is empty.
         commit: the newest commit record applied, as it lies in the changelogs; None before any.
-        format: of these fields.
     """
 
     changelogs: Mapping[str, ChangelogPosition] = field(default_factory=dict)
@@ -58,13 +57,7 @@ class Position:
     format: int = POSITION_FORMAT
 
     def moved(self, changelog: str, to: ChangelogPosition, commit: bytes | None) -> Position:
-        """The position after one changelog was applied up to a point; the others stay.
-
-        Args:
-            changelog: the topic.
-            to: where it stands afterwards.
-            commit: the newest commit record afterwards.
-        """
+        """The position after one changelog was applied up to a point; the others stay."""
         return dataclasses.replace(self, changelogs={**self.changelogs, changelog: to}, commit=commit)
 
     def to_bytes(self) -> bytes:

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 from rocksdict import Checkpoint, ColumnFamily, Options, Rdict, WriteBatch
 
+from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
 from airflow_provider.state.digest import DigestScan
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
-from airflow_provider.state.rocksdb_errors import typed_error
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,6 @@ class Store:
 
         Args:
             changes: by store, pairs of key and new value; None deletes. Later pairs win.
-            position: what the stores stand for afterwards.
             expired_before_ms: by store whose keys begin with a time (`state.time_segments`): all of earlier times are
                 dropped, what was just changed too. One record in the store, however many keys that are.
 
@@ -165,11 +164,7 @@ class Store:
             yield cast(bytes, key), cast(bytes, value)
 
     def scan(self, store: str, segments: TimeSegments | None = None) -> DigestScan:
-        """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends.
-
-        Args:
-            segments: of its keys, for a digest of each; None where its keys begin with no time.
-        """
+        """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends."""
         if (earlier := self._scans.pop(store, None)) is not None:
             earlier.cancel()
         self._scans[store] = DigestScan(self._families[store].snapshot(), self.path, segments)
@@ -250,3 +245,34 @@ class Store:
         except Exception as error:
             raise typed_error(error, self.path) from error
         return None if raw is None else Position.from_bytes(raw)
+
+
+# rocksdict raises plain exceptions: the text is all there is. The first row that fits counts.
+_KINDS: Final[tuple[tuple[str, type[StateError]], ...]] = (
+    ("While lock file", StoreLockedError),
+    ("lock hold by", StoreLockedError),
+    ("No locks available", StoreLockedError),
+    # Another process had it open, and was writing its list of families, when they were looked up.
+    ("Column families not opened", StoreLockedError),
+    ("Corruption", StoreCorruptedError),
+    ("No such file or directory", StoreCorruptedError),
+    ("Invalid argument", StoreCorruptedError),
+    ("checksum mismatch", StoreCorruptedError),
+)
+_MESSAGES: Final[dict[type[StateError], str]] = {
+    StoreLockedError: (
+        "The store at {path} is open in another living process ({text}): an instance name may run only once on a host. "
+        "End the other process, or give this instance another state folder."
+    ),
+    StoreCorruptedError: (
+        "RocksDB refuses the store at {path} ({text}): it is moved aside and restored from its changelog."
+    ),
+    StateError: "The store at {path} cannot be used ({text}): check the disk's space and permissions.",
+}
+
+
+def typed_error(error: Exception, path: Path) -> StateError:
+    """One of our errors for one of RocksDB's."""
+    text = str(error)
+    kind = next((kind for sign, kind in _KINDS if sign in text), StateError)
+    return kind(_MESSAGES[kind].format(path=path, text=text))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
-from airflow_provider.launch.job_file_description import DESCRIBE_VARIABLE
+from airflow_provider.launch.job_file import DESCRIBE_VARIABLE
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.streaming.planner.job import StatefulJob
 

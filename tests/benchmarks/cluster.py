@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from confluent_kafka import Producer
 
-from airflow_provider.control.application.application_tasks import application_tasks
+from airflow_provider.control.application.job_topics import application_tasks
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState
@@ -148,11 +148,11 @@ def publish(connection: KafkaConnection, application_id: str, instances: Sequenc
     Returns:
         The generation.
     """
-    with AssignmentPublisher(connection, application_id) as publisher:
-        tasks = application_tasks(connection, application_id, "state")
-        newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
-        following = newest.next(assign(newest, instances, replicas, publisher.view.statuses), "for a measurement")
-        publisher.publish(following)
+    publisher = AssignmentPublisher(connection, application_id)
+    tasks = application_tasks(connection, application_id, "state")
+    newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
+    following = newest.next(assign(newest, instances, replicas, publisher.view.statuses), "for a measurement")
+    publisher.publish(following)
     return following.generation
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import psutil
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.codec import to_value
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.names import status_topic

@@ -22,8 +22,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.topics.publication import retry_fenced
-from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher, retry_fenced
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
@@ -194,19 +193,19 @@ class Cluster:
         return settings.incarnation
 
     def _claim(self, name: str) -> InstanceSettings:
-        with AssignmentPublisher(self.connection, self.application) as publisher:
-            known = publisher.view.statuses.get(name)
-            former = failed_process(publisher.view, name)
-            incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
-            claim = InstanceStatus(
-                application_id=self.application,
-                instance=name,
-                incarnation=incarnation,
-                state=InstanceState.STARTING,
-                sent_at_ms=incarnation,
-                former=former,
-            )
-            publisher.publish(None, claim)
+        publisher = AssignmentPublisher(self.connection, self.application)
+        known = publisher.view.statuses.get(name)
+        former = failed_process(publisher.view, name)
+        incarnation = max(time.time_ns() // 1_000_000, known.incarnation + 1 if known else 0)
+        claim = InstanceStatus(
+            application_id=self.application,
+            instance=name,
+            incarnation=incarnation,
+            state=InstanceState.STARTING,
+            sent_at_ms=incarnation,
+            former=former,
+        )
+        publisher.publish(None, claim)
         return InstanceSettings(
             application_id=self.application,
             instance=name,
@@ -296,10 +295,10 @@ class Cluster:
     def publish(self, change: Callable[[Assignment], Mapping[TaskId, TaskAssignment]], reason: str) -> bool:
         """Publish what `change` makes of the newest assignment; says whether it could."""
         try:
-            with AssignmentPublisher(self.connection, self.application) as publisher:
-                newest = publisher.view.assignment
-                if newest is not None:
-                    publisher.publish(newest.next(change(newest), reason))
+            publisher = AssignmentPublisher(self.connection, self.application)
+            newest = publisher.view.assignment
+            if newest is not None:
+                publisher.publish(newest.next(change(newest), reason))
         except (FencedError, BrokerUnreachableError):
             return False
         return True

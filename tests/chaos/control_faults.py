@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.hand_over import hand_over
+from airflow_provider.control.placement.moves import hand_over
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import highest_generation
@@ -162,7 +162,8 @@ def _stands_still(process: psutil.Process) -> bool:
 def _assigned_again(cluster: Cluster) -> bool:
     """As `AssignTasksOperator` does."""
     try:
-        with cluster.supervisor.quiet, AssignmentPublisher(cluster.connection, cluster.application) as publisher:
+        with cluster.supervisor.quiet:
+            publisher = AssignmentPublisher(cluster.connection, cluster.application)
             view = publisher.view
             running = [n for n in view.healthy(TIMEOUTS) if view.statuses[n].state is InstanceState.RUNNING]
             if view.assignment is None and running:
@@ -178,10 +179,10 @@ def _assigned_again(cluster: Cluster) -> bool:
 def _hand_over(cluster: Cluster, instance: str) -> None:
     """As `StopInstanceOperator` does."""
     try:
-        with AssignmentPublisher(cluster.connection, cluster.application) as publisher:
-            following = hand_over(publisher.view, instance, TIMEOUTS)
-            if following is not None:
-                publisher.publish(following)
+        publisher = AssignmentPublisher(cluster.connection, cluster.application)
+        following = hand_over(publisher.view, instance, TIMEOUTS)
+        if following is not None:
+            publisher.publish(following)
     except (FencedError, BrokerUnreachableError, TopicMissingError):
         return
 

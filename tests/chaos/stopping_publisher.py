@@ -27,16 +27,16 @@ def main(bootstrap_servers: str, application_id: str, seed: str) -> int:
     """Publish; fenced by a newer publisher is one of the two right ends."""
     chance = random.Random(seed)
     try:
-        with StoppingPublisher(KafkaConnection(bootstrap_servers), application_id) as publisher:
-            newest = publisher.view.assignment
-            if newest is None:
-                print("there is nothing to move")
-                return 0
-            moved = {
-                task_id: promoted(task, chance.choice(task.standbys)) if task.standbys else task
-                for task_id, task in newest.tasks.items()
-            }
-            publisher.publish(newest.next(moved, "moved by a publisher that stood still"))
+        publisher = StoppingPublisher(KafkaConnection(bootstrap_servers), application_id)
+        newest = publisher.view.assignment
+        if newest is None:
+            print("there is nothing to move")
+            return 0
+        moved = {
+            task_id: promoted(task, chance.choice(task.standbys)) if task.standbys else task
+            for task_id, task in newest.tasks.items()
+        }
+        publisher.publish(newest.next(moved, "moved by a publisher that stood still"))
     except (FencedError, BrokerUnreachableError) as error:
         print(type(error).__name__)
         return 0

@@ -26,9 +26,8 @@ from airflow_provider.control.topics.follower import ControlFollower
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import StandbysWarm
-from airflow_provider.control.waiting.evaluation import Outcome
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Observation, Outcome
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.errors import BrokerUnreachableError, FencedError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -137,39 +136,39 @@ class Supervisor:
     def _answer(self, incident: Incident, silent: set[str], due: Collection[Incident]) -> None:
         """As `FailOverOperator` does."""
         detected_at_ms = time.time_ns() // 1_000_000
-        with AssignmentPublisher(self._connection, self._application_id) as publisher:
-            view = publisher.view
-            if view.assignment is None:
-                return
-            gone = {i.instance for i in due if i.kind.of_instance} | silent
-            healthy = [name for name in view.healthy(TIMEOUTS) if name not in gone]
-            healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
-            if not is_due(incident, view, healthy, now_ms=now_ms()):
-                return
-            plan = decide(
-                incident,
-                view.assignment,
-                view.statuses,
-                healthy,
-                answered=view.incidents,
-                heard_at_ms=view.heard_at_ms,
-                now_ms=now_ms(),
-            )
-            if plan.assignment is None and not plan.decisions:
-                return
-            publisher.publish(
-                plan.assignment,
-                IncidentRecord(
-                    incident=incident,
-                    answered_by="chaos",
-                    detected_at_ms=detected_at_ms,
-                    decided_at_ms=time.time_ns() // 1_000_000,
-                    generation=(plan.assignment or view.assignment).generation,
-                    plan=plan.decisions,
-                    no_candidate=plan.no_candidate,
-                    failed_at_ms=view.heard_at_ms.get(incident.instance),
-                ),
-            )
+        publisher = AssignmentPublisher(self._connection, self._application_id)
+        view = publisher.view
+        if view.assignment is None:
+            return
+        gone = {i.instance for i in due if i.kind.of_instance} | silent
+        healthy = [name for name in view.healthy(TIMEOUTS) if name not in gone]
+        healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
+        if not is_due(incident, view, healthy, now_ms=now_ms()):
+            return
+        plan = decide(
+            incident,
+            view.assignment,
+            view.statuses,
+            healthy,
+            answered=view.incidents,
+            heard_at_ms=view.heard_at_ms,
+            now_ms=now_ms(),
+        )
+        if plan.assignment is None and not plan.decisions:
+            return
+        publisher.publish(
+            plan.assignment,
+            IncidentRecord(
+                incident=incident,
+                answered_by="chaos",
+                detected_at_ms=detected_at_ms,
+                decided_at_ms=time.time_ns() // 1_000_000,
+                generation=(plan.assignment or view.assignment).generation,
+                plan=plan.decisions,
+                no_candidate=plan.no_candidate,
+                failed_at_ms=view.heard_at_ms.get(incident.instance),
+            ),
+        )
         self.counts[incident.kind.value] += 1
         self.counts.update(decision.action.value for decision in plan.decisions)
         generation = plan.assignment.generation if plan.assignment else "-"
@@ -210,12 +209,12 @@ class Supervisor:
         """As `AssignTasksOperator` does: every task an active and a standby on the instances that run."""
         if self._wanted(view) is None:
             return
-        with AssignmentPublisher(self._connection, self._application_id) as publisher:
-            wanted = self._wanted(publisher.view)
-            if wanted is not None:
-                publisher.publish(wanted)
-                self.counts["assigned"] += 1
-                self.say(f"generation {wanted.generation}: {_places(wanted)}")
+        publisher = AssignmentPublisher(self._connection, self._application_id)
+        wanted = self._wanted(publisher.view)
+        if wanted is not None:
+            publisher.publish(wanted)
+            self.counts["assigned"] += 1
+            self.say(f"generation {wanted.generation}: {_places(wanted)}")
 
     def _is_warm(self, view: ControlView, assignment: Assignment) -> bool:
         """As `AssignTasksOperator` waits for it before each further step."""

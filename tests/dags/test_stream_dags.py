@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.records.decision import Action
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
+from airflow_provider.control.records.incident import Action
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView

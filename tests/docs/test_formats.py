@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, history_plain
-from airflow_provider.control.records.metrics import metrics_plain
 from airflow_provider.control.records.status import (
     FaultStatus,
     FormerProcess,
@@ -87,7 +86,7 @@ def test_table_names_the_fields_of_the_history_and_what_is_nested_in_them() -> N
 
 
 def test_tables_name_the_fields_of_the_metrics() -> None:
-    record = metrics_plain(RECORD)
+    record = to_plain(RECORD)
 
     assert [name for row in rows_after("A record of the metrics:") for name in row.fields] == list(record)
     tasks = rows_after("A task in the metrics;")

@@ -21,7 +21,7 @@ from tests.simulation.product import (
     detect,
     from_plain,
     place_tasks,
-    publication,
+    publisher,
     wrong_now,
 )
 from tests.simulation.threads import run_coroutine
@@ -97,7 +97,7 @@ class Airflow:
 
         for _ in range(6):
             try:
-                publication.publish_by(CONNECTION, APPLICATION, answer, look=not events)
+                publisher.publish_by(CONNECTION, APPLICATION, answer, look=not events)
             except StatefulStreamsError as error:
                 kernel.note("failover", type(error).__name__)
                 kernel.passed(f"failover tried again: {type(error).__name__}")
@@ -142,7 +142,7 @@ class Airflow:
     def place(self, balance: bool) -> bool:
         """Publish where the tasks should be; returns whether that changed anything."""
         wanted = TaskPlacement(num_standby_replicas=self.world.standbys, balance=balance, reason="simulated")
-        placed = publication.publish_by(
+        placed = publisher.publish_by(
             CONNECTION,
             APPLICATION,
             lambda publisher: place_tasks(publisher, wanted, lambda: tasks(self.world.partitions), TIMEOUTS),

@@ -67,11 +67,11 @@ from airflow_provider.common.store_signature import StoreSignature  # noqa: E402
 from airflow_provider.common.task_id import TaskId  # noqa: E402
 from airflow_provider.control.failover.detection import detect  # noqa: E402
 from airflow_provider.control.failover.incident_answer import (  # noqa: E402
+    IncidentEvent,
     IncidentFinder,
     answer_incidents,
     wrong_now,
 )
-from airflow_provider.control.failover.incident_event import IncidentEvent  # noqa: E402
 from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks  # noqa: E402
 from airflow_provider.control.records.assignment import Assignment  # noqa: E402
 from airflow_provider.control.records.status import (  # noqa: E402
@@ -81,7 +81,7 @@ from airflow_provider.control.records.status import (  # noqa: E402
     Role,
     TaskState,
 )
-from airflow_provider.control.topics import follower, publication  # noqa: E402, F401 - before it is bound
+from airflow_provider.control.topics import follower, publisher  # noqa: E402, F401 - before it is bound
 from airflow_provider.control.topics.codec import apply as apply_record  # noqa: E402
 from airflow_provider.control.topics.liveness import Timeouts  # noqa: E402
 from airflow_provider.control.topics.reader import ControlReader  # noqa: E402
@@ -97,7 +97,7 @@ from airflow_provider.kafka.names import (  # noqa: E402
     transactional_id,
 )
 from airflow_provider.launch.instance_settings import InstanceSettings  # noqa: E402
-from airflow_provider.launch.pulse import Pulse  # noqa: E402
+from airflow_provider.launch.run_folder import Pulse  # noqa: E402
 from airflow_provider.state import digest as digests  # noqa: E402
 from airflow_provider.state.position import RESERVED_PREFIX  # noqa: E402
 from airflow_provider.streaming.driver import instance as instance_module  # noqa: E402
@@ -289,7 +289,7 @@ __all__ = [
     "digests",
     "from_plain",
     "place_tasks",
-    "publication",
+    "publisher",
     "publisher_transactional_id",
     "set_fail_points",
     "slot_driver_module",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.links import FailoverRun, FailoverRunLink, InstanceLogLink, SparkUiLink, log_url
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator

@@ -24,9 +24,8 @@ from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.codec import Value, apply, to_key, to_value
-from airflow_provider.control.topics.retention import outdated
-from airflow_provider.control.topics.view import ControlView
-from airflow_provider.launch.run_folder import RunFolder, RunRetention
+from airflow_provider.control.topics.view import ControlView, outdated
+from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.instance_controller import task_plans
 from airflow_provider.streaming.worker.slot import Slot
@@ -92,7 +91,7 @@ class World:
         self.incarnations[name] += 1
         folder = RunFolder(self.folder / "run" / f"app-{name}-{self.incarnations[name]}")
         folder.make()
-        folder.clear_earlier(RunRetention(), self.now_ms / 1000)
+        folder.clear_earlier(now_s=self.now_ms / 1000)
         folder.settings.write_bytes(b"password")
         folder.log.write_bytes(b"log")
         (folder.temporary / "blockmgr").mkdir()

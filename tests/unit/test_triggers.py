@@ -12,16 +12,15 @@ from airflow.serialization.encoders import encode_trigger
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.decide import Action, decide
+from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_event import IncidentEvent
-from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.failover.incident_answer import IncidentEvent
+from airflow_provider.control.records.deployment import InstanceHandle
+from airflow_provider.control.records.incident import Action, IncidentRecord, Watcher
 from airflow_provider.control.records.status import InstanceState, TaskState
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import StandbysWarm
+from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
 from airflow_provider.triggers import ControlTrigger, IncidentTrigger, result_of
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of

@@ -35,10 +35,8 @@ def create_described_topics(
     """Create all topics of an application but its sources, or verify those that exist.
 
     Args:
-        job: what the application is made of.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         before: what it was made of when its topics were created last; None where it never was described.
-        ran: whether an instance of it was ever there, as of `described_findings`.
 
     Returns:
         The job with all partitions known, and the names of the topics that did not exist.
@@ -78,7 +76,6 @@ def topic_specs(job: JobDescription, replication_factor: int | None = None) -> I
 
     Args:
         job: with all partitions known.
-        replication_factor: as of `TopicSpec`.
 
     Raises:
         ConfigurationError: the partitions of a topic are not known.

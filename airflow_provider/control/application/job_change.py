@@ -16,10 +16,6 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
     positions. Then, as far as it is known without Spark, what the state of each means, and what is on the way between
     two of them. The rest of that is compared when a task is opened, by the signature in its last commit.
 
-    Args:
-        before: as the job was described last; None where it never was.
-        now: the version that is to be deployed.
-
     Raises:
         ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
             positions, is put back though one that fed it went on meanwhile, or has another number of partitions between
@@ -34,10 +30,6 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
 
 def refuse_moved_stages(before: JobDescription, now: JobDescription) -> None:
     """The part of `refuse_change` that is about which stage is which, whatever their state means.
-
-    Args:
-        before: as the job was described last.
-        now: the version that is to be deployed.
 
     Raises:
         ConfigurationError: as of `refuse_change`.
@@ -57,10 +49,6 @@ def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> Non
 
     Its tasks are those of the job on record: those of a stage more would not be assigned, and those of one less could
     not be run. And a task that has no commit yet could not refuse by itself what its stage would misread.
-
-    Args:
-        kept: as the job is on record; None where it never was described.
-        now: the job that is to run.
 
     Raises:
         ConfigurationError: they differ in their stages, or in the stores of these; or in what these mean, as far as

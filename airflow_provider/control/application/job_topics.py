@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.application.described_topics import create_described_topics
 from airflow_provider.control.application.job_change import refuse_change
 from airflow_provider.control.records.job_description import JobDescription, TopicKind
@@ -11,7 +12,7 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.names import assignment_topic, changelog_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
 
@@ -21,11 +22,6 @@ def create_job_topics(
     """Create the topics of a job, or verify them, and keep what the job is made of.
 
     What only an earlier version of it needed stays, and is remembered as gone.
-
-    Args:
-        cluster: where they are.
-        job: as its file says it.
-        replication_factor: as of `create_described_topics`.
 
     Returns:
         The job as it is kept, and the names of the topics that did not exist.
@@ -50,9 +46,6 @@ def create_job_topics(
 def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
     """What the control topics of an application hold; None where there are none yet.
 
-    Args:
-        cluster: where they are.
-
     Raises:
         BrokerUnreachableError: no broker answered.
     """
@@ -64,9 +57,6 @@ def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_
 
 def with_what_is_gone(admin: TopicAdmin, job: JobDescription) -> JobDescription:
     """A job as it is on record, with those among the topics of its earlier versions that are still there.
-
-    Args:
-        job: as it is on record.
 
     Raises:
         BrokerUnreachableError: no broker answered.
@@ -81,7 +71,6 @@ def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | N
     """A job that a file says, with all partitions known, to be compared with the topics that there are.
 
     Args:
-        job: as its file says it.
         before: as it was described last: of the sources that it reads too, it has those that they had then.
 
     Raises:
@@ -95,3 +84,21 @@ def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | N
     sized = job.with_partitions(sources)
     refuse_change(before, sized)
     return sized.after(before)
+
+
+def application_tasks(cluster: KafkaConnection, application_id: str, store: str) -> tuple[TaskId, ...]:
+    """The tasks of an application, sorted: one for each partition of each of its stages.
+
+    Args:
+        store: of a job that was not described: it has one stage, whose tasks are the partitions of this changelog.
+
+    Raises:
+        ConfigurationError: the description does not say how many partitions there are.
+        TopicMissingError: there are no control topics, or there is no such changelog.
+        BrokerUnreachableError: no broker answered.
+    """
+    with ControlReader(cluster, application_id, statuses=False) as reader:
+        job = reader.read_to_end().job
+    if job is not None:
+        return tasks_of(job.num_partitions)
+    return tasks_of({0: TopicAdmin(cluster).partitions(changelog_topic(application_id, store))})

@@ -16,7 +16,6 @@ class StateFolder:
 
     Args:
         host: of its last process; empty while it is not known.
-        folder: that was given to it.
     """
 
     host: str
@@ -39,7 +38,6 @@ class ResetPlan:
     records: Mapping[str, int]
 
     def __str__(self) -> str:
-        """Lines for people."""
         folders = [f"stores of {name}: {at.folder} on {at.host or 'its host'}" for name, at in self.state.items()]
         records = ", ".join(f"{count} {kind}" for kind, count in self.records.items() if count)
         lines = [
@@ -56,8 +54,6 @@ def plan_reset(
     """What a reset deletes.
 
     Args:
-        existing: the names of all topics of the cluster.
-        stores: the names of the job's stores.
         delete_history: whether what is remembered of drills and failovers goes too.
     """
     app = view.application_id

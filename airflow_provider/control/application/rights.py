@@ -60,7 +60,6 @@ def acls_of(role: Role, job: JobDescription) -> tuple[Acl, ...]:
     """The rights of a role, one for each resource.
 
     Args:
-        role: who acts.
         job: for which application; of its stages and topics only those count that it names.
     """
     match role:
@@ -69,9 +68,9 @@ def acls_of(role: Role, job: JobDescription) -> tuple[Acl, ...]:
         case Role.AIRFLOW:
             rights = _of_airflow(job)
         case Role.VIEWER:
-            rights = _of_viewer(job)
+            rights = _topics(_control_topics(job), ("Describe", "Read"))
         case Role.MAINTENANCE:
-            rights = _of_maintenance(job)
+            rights = _topics((*_control_topics(job), *job.own, *job.gone), ("AlterConfigs", "Delete"))
     # A topic may be several things to a job, such as a sink that is another stream's source.
     merged: dict[tuple[Resource, str, bool], tuple[str, ...]] = {}
     for acl in rights:
@@ -108,14 +107,6 @@ def _of_airflow(job: JobDescription) -> list[Acl]:
         *(acl for topic in job.topics for acl in _topics([topic.name], _OF_AIRFLOW[topic.kind])),
         Acl(Resource.TRANSACTIONAL_ID, publisher_transactional_id(app), ("Describe", "Write")),
     ]
-
-
-def _of_viewer(job: JobDescription) -> list[Acl]:
-    return _topics(_control_topics(job), ("Describe", "Read"))
-
-
-def _of_maintenance(job: JobDescription) -> list[Acl]:
-    return _topics((*_control_topics(job), *job.own, *job.gone), ("AlterConfigs", "Delete"))
 
 
 def _control_topics(job: JobDescription) -> tuple[str, ...]:

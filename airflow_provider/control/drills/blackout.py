@@ -23,7 +23,6 @@ class Blackout:
 
     Args:
         days: the weekdays on which it begins, Monday is 0.
-        start: when it begins on each of them.
         end: when it ends: on the same day where that is later than ``start``, else on the next.
         zone: the place's name in the time zone database, such as ``Europe/Vienna``.
     """
@@ -67,11 +66,7 @@ class Blackout:
         return " ".join([*days, *hours, self.zone])
 
     def covers(self, at: datetime) -> bool:
-        """Whether a moment lies in it.
-
-        Args:
-            at: with its time zone.
-        """
+        """Whether a moment lies in it."""
         local = at.astimezone(ZoneInfo(self.zone))
         today, yesterday = local.weekday() in self.days, (local.weekday() - 1) % 7 in self.days
         if self.start < self.end:
@@ -100,12 +95,7 @@ def parse_blackouts(texts: str | Iterable[str]) -> tuple[Blackout, ...]:
 
 
 def blackout_at(blackouts: Sequence[Blackout], at: datetime) -> str | None:
-    """Why no drill begins now, in one line; None where one may.
-
-    Args:
-        blackouts: the times in which none does.
-        at: now, with its time zone.
-    """
+    """Why no drill begins now, in one line; None where one may."""
     for blackout in blackouts:
         if blackout.covers(at):
             local = at.astimezone(ZoneInfo(blackout.zone))

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import Role, TaskStatus
-from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.topics.commits import Commit
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StateError
 
@@ -106,7 +106,6 @@ def last_before(commits: Sequence[Commit], generation: int) -> Commit | None:
 
     Args:
         commits: in the order of the changelog.
-        generation: the owner's.
     """
     for before, after in pairwise(commits):
         if before.generation < generation <= after.generation:

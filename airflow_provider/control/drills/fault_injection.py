@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.continuity import changelog_positions, source_offsets, standbys_certified
-from airflow_provider.control.drills.hit import choose_hit
-from airflow_provider.control.drills.readiness import rto_problem, weakness
+from airflow_provider.control.drills.readiness import choose_hit, rto_problem, weakness
 from airflow_provider.control.history.builder import drill_record
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, predict_rto, worst_rto_ms
 from airflow_provider.control.records.command import Command
@@ -42,13 +41,7 @@ def inject_fault(
     So is the drill in the history, as open: wherever it is ended from then on, it has left word.
 
     Args:
-        publisher: has read the newest state.
         fault_id: where a fault of this id is noted already, nothing is done.
-        instance: which is to fail; None takes the one with the most tasks.
-        timeouts: by which instances are found to live.
-        history: of the application, by which the RTO is predicted.
-        max_rto_s: what is promised; None where nothing is.
-        outputs: what had been written just before; None where outputs are not to be counted.
         num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
         by: the run, for the history, whose topic has to exist.
 
@@ -88,14 +81,6 @@ def plan_fault(
 ) -> InjectedFault:
     """Whom a drill hits, and what was the case before: a pure function.
 
-    Args:
-        instance: which is to fail; None takes the one with the most tasks.
-        timeouts: by which instances are found to live.
-        history: of the application, by which the RTO is predicted.
-        at_ms: epoch ms.
-        max_rto_s: what is promised; None where nothing is.
-        outputs: what had been written just before; None where outputs are not to be counted.
-
     Raises:
         AssignmentError: nothing is assigned yet.
         InstanceError: as `inject_fault`.
@@ -127,11 +112,7 @@ def plan_fault(
 
 
 def commands_of(fault: InjectedFault) -> list[Command]:
-    """What each instance is asked.
-
-    Args:
-        fault: as it is planned.
-    """
+    """What each instance is asked."""
     spec = fault.spec
     of_stores = spec.victim is not Victim.INSTANCE
     return [

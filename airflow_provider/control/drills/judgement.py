@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.continuity import (
@@ -21,12 +19,10 @@ from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCheck
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import FaultStatus
-from airflow_provider.control.records.task_restore import TaskRestore
-from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.records.task_state import TaskRestore
+from airflow_provider.control.topics.commits import Commit
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError, StoreDivergedError
-
-_LOOK_S: Final = 0.5
 
 
 class NotMeasuredError(InstanceError):
@@ -62,7 +58,6 @@ def judge_drill(
 
     Args:
         view: as of now, when every task has its warm standbys again.
-        max_rto_s: seconds that the failover may have taken; None sets no limit.
         commits: by task, what its changelog holds of them since the fault; None where it was not read.
 
     Raises:
@@ -78,34 +73,6 @@ def judge_drill(
     if fault.spec.cause is None:
         return _judge_unanswered(view, fault)
     return _judge_answered(view, fault, max_rto_s, commits or {})
-
-
-def judge_when_measured(
-    read: Callable[[], ControlView],
-    fault: InjectedFault,
-    max_rto_s: float | None,
-    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
-    timeout_s: float = 60.0,
-) -> JudgedDrill:
-    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before.
-
-    Args:
-        read: gives the newest view.
-        max_rto_s: see `judge_drill`.
-        commits: see `judge_drill`.
-        timeout_s: how long to wait for a commit.
-
-    Raises:
-        StatefulStreamsError: as `judge_drill`.
-    """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            return judge_drill(read(), fault, max_rto_s, commits)
-        except NotMeasuredYetError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_LOOK_S)
 
 
 def _judge_answered(
@@ -178,6 +145,39 @@ def _judge_unanswered(view: ControlView, fault: InjectedFault) -> JudgedDrill:
     return JudgedDrill(failover=None, progress=progress, restores=restores)
 
 
+def judge_outputs(outputs: OutputCheck) -> None:
+    """Every output that was committed is there, and none besides.
+
+    Args:
+        outputs: as they were counted; where they were not, nothing is said against them.
+
+    Raises:
+        StateError: some were deleted without a reason, are missing, or there are more than were committed.
+    """
+    lines = []
+    for count in outputs.counts:
+        if count.lost:
+            lines.append(
+                f"{count.topic} has lost {count.lost:,} offsets since the fault, and its settings ({count.settings}) "
+                "do not explain it: a person or a program deleted them, or a broker lost them. Find out which; what of "
+                "the output is gone can only be had from a copy, or by processing the source again."
+            )
+            continue
+        counted = f"{count.topic} holds {count.found:,} records since the fault, and the commits stand for"
+        if count.missing:
+            lines.append(
+                f"{counted} {count.committed:,}: {count.missing:,} are missing. Keep the topic, and look whether its "
+                "partitions lost records and at the instances' logs."
+            )
+        elif count.doubled:
+            lines.append(
+                f"{counted} {count.committed:,}: {count.doubled:,} are doubled, or another program writes there. Look "
+                "for keys that stand there twice; where other programs do write there, drill with shared_sink."
+            )
+    if lines:
+        raise StateError(" ".join(lines))
+
+
 def reported_end(fault: InjectedFault, view: ControlView) -> FaultStatus | None:
     """What the instance reports of a fault that lasted for a while; None where it does not, or not any more."""
     status = view.statuses.get(fault.instance)
@@ -214,15 +214,7 @@ def judged_record(
     ended_at_ms: int,
     outputs: OutputCheck | None = None,
 ) -> HistoryRecord:
-    """What the history keeps of a drill; one in which nothing was measured is skipped, not failed.
-
-    Args:
-        by: the run.
-        error: why it is not passed; None where it is.
-        max_rto_s: the promised RTO in seconds; None where none is.
-        ended_at_ms: when it was judged, epoch ms.
-        outputs: the outputs by count; None where it did not get that far.
-    """
+    """What the history keeps of a drill; one in which nothing was measured is skipped, not failed."""
     outcome = HistoryOutcome.PASSED
     if error is not None:
         outcome = HistoryOutcome.SKIPPED if isinstance(error, NotMeasuredError) else HistoryOutcome.FAILED

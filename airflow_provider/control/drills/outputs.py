@@ -16,10 +16,9 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.drill_fault import OutputCut
 from airflow_provider.control.records.history import OutputCheck, OutputCount
-from airflow_provider.control.topics.commit import Commit, CommitTopics
-from airflow_provider.control.topics.commit_reader import last_commits
+from airflow_provider.control.topics.commits import Commit, CommitTopics, last_commits
 from airflow_provider.control.topics.span_reader import SpanReader
-from airflow_provider.errors import StateError, StatefulStreamsError
+from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
@@ -48,10 +47,6 @@ def take_cut(
     same, no transaction was open and nothing was written between the two. Nothing is held up by that, so an application
     that writes without a pause has no such moment.
 
-    Args:
-        topics: where its tasks commit.
-        timeout_s: how long to wait for such a moment.
-
     Returns:
         With the reason, where there was no such moment, or nothing can be counted by other reasons.
     """
@@ -73,10 +68,8 @@ def count_outputs(
     """Take another cut, and compare what lies between the two with what the commits stand for.
 
     Args:
-        topics: where its tasks commit.
         before: from before the fault; None where none was taken.
         commits: those that are known since then, of any task.
-        timeout_s: how long a topic may take to read.
 
     Returns:
         With the reason, where they cannot be counted.
@@ -155,8 +148,6 @@ def compare(
     """What lies in the topics between two cuts, and what the commits between them stand for.
 
     Args:
-        before: the earlier cut.
-        after: the later.
         found: by topic of the earlier cut, the committed records between them.
         commits: those that are known to lie between them, of any task.
         lost: by topic, how many offsets between them are gone although the topic keeps them, and its settings, which
@@ -167,51 +158,20 @@ def compare(
         return OutputCheck(unmeasured="commits were made by versions of this package of which one counts no outputs")
     return OutputCheck(
         counts=tuple(
-            _counted(topic, after.written.get(topic, 0) - number, found[topic], *lost.get(topic, (0, "")))
+            OutputCount(
+                topic=topic,
+                committed=after.written.get(topic, 0) - number,
+                found=found[topic],
+                lost=lost.get(topic, (0, ""))[0],
+                settings=lost.get(topic, (0, ""))[1],
+            )
             for topic, number in sorted(before.written.items())
         )
     )
 
 
-def check_outputs(outputs: OutputCheck) -> None:
-    """Every output that was committed is there, and none besides.
-
-    Args:
-        outputs: as they were counted; where they were not, nothing is said against them.
-
-    Raises:
-        StateError: some were deleted without a reason, are missing, or there are more than were committed.
-    """
-    lines = []
-    for count in outputs.counts:
-        if count.lost:
-            lines.append(
-                f"{count.topic} has lost {count.lost:,} offsets since the fault, and its settings ({count.settings}) "
-                "do not explain it: a person or a program deleted them, or a broker lost them. Find out which; what of "
-                "the output is gone can only be had from a copy, or by processing the source again."
-            )
-            continue
-        counted = f"{count.topic} holds {count.found:,} records since the fault, and the commits stand for"
-        if count.missing:
-            lines.append(
-                f"{counted} {count.committed:,}: {count.missing:,} are missing. Keep the topic, and look whether its "
-                "partitions lost records and at the instances' logs."
-            )
-        elif count.doubled:
-            lines.append(
-                f"{counted} {count.committed:,}: {count.doubled:,} are doubled, or another program writes there. Look "
-                "for keys that stand there twice; where other programs do write there, drill with shared_sink."
-            )
-    if lines:
-        raise StateError(" ".join(lines))
-
-
 def compacts(config: Mapping[str, str]) -> bool:
-    """Whether the topic does not keep every record.
-
-    Args:
-        config: the topic's, as `TopicAdmin.describe` gives it.
-    """
+    """Whether the topic does not keep every record."""
     return "compact" in config.get("cleanup.policy", "")
 
 
@@ -219,7 +179,6 @@ def explains(config: Mapping[str, str], age_ms: int | None) -> bool:
     """Whether compaction or retention may have removed records of an age; so also where that is not known.
 
     Args:
-        config: the topic's, as `TopicAdmin.describe` gives it.
         age_ms: of the oldest that are gone, at the most; None where it is not known.
     """
     if age_ms is None or compacts(config):
@@ -233,11 +192,7 @@ def explains(config: Mapping[str, str], age_ms: int | None) -> bool:
 
 
 def settings_text(config: Mapping[str, str]) -> str:
-    """The settings that were looked at, for a message.
-
-    Args:
-        config: the topic's.
-    """
+    """The settings that were looked at, for a message."""
     return ", ".join(f"{name}={config.get(name)}" for name in _NAMES)
 
 
@@ -310,7 +265,3 @@ def _config(admin: TopicAdmin, topic: str) -> Mapping[str, str]:
     """The topic's settings; none where it is gone."""
     found = admin.describe(topic)
     return {} if found is None else found.config
-
-
-def _counted(topic: str, committed: int, found: int, lost: int, settings: str) -> OutputCount:
-    return OutputCount(topic=topic, committed=committed, found=found, lost=lost, settings=settings)

@@ -1,23 +1,158 @@
-"""Whether an application is fit for a drill: pure functions of what its control topics and its history hold."""
+"""Whether an application is fit for a drill, whom it hits and what is waited for in it: pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.hit import Hit, choose_hit
-from airflow_provider.control.drills.waits import fault_over
 from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems, watch_problem
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
-from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room, Victim
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
-from airflow_provider.control.records.status import InstanceStatus
+from airflow_provider.control.records.status import InstanceStatus, Role
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
-from airflow_provider.control.waiting.observation import Observation
-from airflow_provider.errors import InstanceError
+from airflow_provider.control.waiting.evaluation import Condition, Observation, Outcome
+from airflow_provider.control.waiting.recovery import FaultEnded, FaultTaken, IncidentResolved
+from airflow_provider.control.waiting.standby import StandbysWarm
+from airflow_provider.control.waiting.task import TasksReplayed
+from airflow_provider.errors import AssignmentError, InstanceError
+
+
+def choose_victim(
+    view: ControlView, healthy: Collection[str], instance: str | None = None, role: Role = Role.ACTIVE
+) -> str:
+    """The instance to make fail: the named one, or the one with the most tasks.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: no instance lives, or the named one does not.
+    """
+    if view.assignment is None:
+        raise AssignmentError(f"Nothing of {view.application_id!r} is assigned yet: deploy it before a drill.")
+    if not healthy or (instance is not None and instance not in healthy):
+        raise InstanceError(
+            f"Instance {instance or 'of any name'!r} of {view.application_id!r} is not alive (alive: "
+            f"{', '.join(sorted(healthy)) or 'none'}): a drill needs one that does."
+        )
+    if instance is not None:
+        return instance
+    tasks_of = view.assignment.active_on if role is Role.ACTIVE else view.assignment.standby_on
+    return min(healthy, key=lambda name: (-len(tasks_of(name)), name))
+
+
+def choose_task(view: ControlView, instance: str, role: Role) -> TaskId:
+    """The task of an instance that processes most, so that there is something to measure; one with a store, if any.
+
+    A drill of this kind befalls a store, and a stage that keeps no state has nothing to lose.
+
+    Raises:
+        InstanceError: it holds none so.
+    """
+    assignment = view.assignment
+    given: tuple[TaskId, ...] = ()
+    if assignment is not None:
+        given = assignment.active_on(instance) if role is Role.ACTIVE else assignment.standby_on(instance)
+    if assignment is None or not given:
+        raise InstanceError(
+            f"{instance!r} of {view.application_id!r} has no {role.value} task, and this drill needs one: name another "
+            "instance, or wait until the tasks are assigned."
+        )
+
+    stateless = {stage.number for stage in view.job.stages if stage.store is None} if view.job else set()
+
+    def rate(task_id: TaskId) -> float:
+        owner = view.statuses.get(assignment.tasks[task_id].active or "")
+        task = owner.task(task_id) if owner else None
+        return 0.0 if task is None else task.records_per_s
+
+    return min(given, key=lambda task_id: (task_id.stage in stateless, -rate(task_id), task_id))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """Whom a drill hits.
+
+    Args:
+        tasks: its active tasks, or the one whose store is hit.
+        copies: the other living instances whose copies of the task are hit too.
+    """
+
+    instance: str
+    tasks: tuple[TaskId, ...]
+    copies: tuple[str, ...] = ()
+
+
+def choose_hit(view: ControlView, kind: DrillKind, instance: str | None, healthy: Collection[str]) -> Hit:
+    """Whom a drill of a kind hits.
+
+    Raises:
+        AssignmentError: nothing is assigned yet.
+        InstanceError: no instance lives, the named one does not, or it holds no task that could be hit.
+    """
+    victim, assignment = DRILLS[kind].victim, view.assignment
+    role = _role(victim, assignment)
+    hit = choose_victim(view, healthy, instance, role)
+    if victim is Victim.INSTANCE:
+        tasks = assignment.active_on(hit) if assignment else ()
+        if DRILLS[kind].until_moved and not tasks:
+            raise InstanceError(
+                f"{hit!r} of {view.application_id!r} is active for no task, and a drill {kind.value} lasts until its "
+                "tasks run elsewhere: name another instance, or wait until it has tasks."
+            )
+        return Hit(instance=hit, tasks=tasks)
+    task = choose_task(view, hit, role)
+    backing = assignment.tasks[task].standbys if assignment else ()
+    if victim in (Victim.ACTIVE, Victim.COPIES) and not backing:
+        raise InstanceError(
+            f"Task {task} of {view.application_id!r} has no standby, and would be restored in place, without a "
+            "failover: assign standbys before this drill."
+        )
+    copies = tuple(name for name in backing if name in healthy) if victim is Victim.COPIES else ()
+    return Hit(instance=hit, tasks=(task,), copies=copies)
+
+
+def _role(victim: Victim, assignment: Assignment | None) -> Role:
+    """As which the instance that is hit is to hold the task."""
+    backed = assignment is not None and any(task.standbys for task in assignment.tasks.values())
+    return Role.STANDBY if victim is Victim.STANDBY or (victim is Victim.COPY and backed) else Role.ACTIVE
+
+
+def fault_taken(fault: InjectedFault) -> Condition:
+    """The instances have done to themselves what the drill asked."""
+    spec = fault.spec
+    return FaultTaken(
+        processes=fault.processes,
+        command=fault.id,
+        tasks=() if spec.victim is Victim.INSTANCE or spec.reports else fault.tasks,
+        ends_process=spec.ends_process,
+    )
+
+
+def fault_over(fault: InjectedFault) -> Condition:
+    """What has to follow has followed: the failure is resolved, the copy whole again, or the instance says so."""
+    if fault.spec.reports:
+        return FaultEnded(fault.instance, fault.incarnation, fault.id)
+    if fault.spec.cause is None:
+        return TasksReplayed(fault.instance, fault.id, fault.tasks)
+    return IncidentResolved(fault.instance, fault.incarnation, fault.generation)
+
+
+def redundancy_back(fault: InjectedFault, num_standby_replicas: int) -> Condition:
+    """Every task runs and has its warm standbys, by an assignment that answers the fault where one has to.
+
+    Where the standbys were certified before the fault, they have to be again: their digests are those of their actives.
+    """
+    answered = fault.spec.cause is not None
+    return StandbysWarm(
+        num_standby_replicas=num_standby_replicas,
+        generation=fault.generation + answered,
+        certified=fault.certified,
+    )
+
 
 _MIB = 1 << 20
 _WHEN: Final = {
@@ -33,8 +168,6 @@ def readiness_problems(
     """What speaks against a drill of an application whose tasks have their warm standbys, a line each.
 
     Args:
-        instance: which is to fail; None takes the one with the most tasks.
-        timeouts: by which instances are found to live.
         heard: whether its watcher spoke while somebody listened; None where nobody else has to answer the failure.
     """
     watched: list[str | None] = []
@@ -56,10 +189,6 @@ def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collect
 
     `Room` says what that is. Each copy that may come to be counts as large as a store of those that hold the task now:
     the mean of those beside it, of the instance where that is largest.
-
-    Args:
-        hit: whom it hits.
-        healthy: the instances that live.
     """
     if view.assignment is None or hit.instance not in view.statuses:
         return ()
@@ -84,7 +213,6 @@ def rto_problem(predicted: Collection[PredictedRto], max_rto_s: float | None) ->
 
     Args:
         predicted: of the tasks that are to be hit; those that go by defaults alone keep no drill from beginning.
-        max_rto_s: what is promised; None where nothing is.
     """
     worst_ms = worst_rto_ms([one for one in predicted if one.phases.failovers])
     if max_rto_s is None or worst_ms is None or worst_ms <= 1000 * max_rto_s:
@@ -108,9 +236,6 @@ def weakness(
 
     Args:
         view: the newest, read by the publisher that would write the fault.
-        timeouts: by which instances are found to live.
-        history: of the application: a drill that has ended there is over.
-        at_ms: now, epoch ms.
         num_standby_replicas: how many warm standbys a task must have; None for all that it is assigned.
     """
     for fault in view.faults.values():
@@ -131,11 +256,6 @@ def open_fault(
     A fault that nobody answered is over, too, once nothing can come of it any more: its processes are gone or refused
     it, its tasks were given to other generations, or it has ended by itself. Whether the application is whole then is
     another question.
-
-    Args:
-        fault: of the drill.
-        timeouts: by which instances are found to live.
-        at_ms: now, epoch ms.
     """
     if any(
         (record.kind, record.id) == (HistoryKind.DRILL, fault.id) and record.outcome is not HistoryOutcome.OPEN

@@ -5,22 +5,32 @@ Between the two each waits in its own way for what `waits` names. A step may be 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.application.current_changelog import other_stores
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.application.topic_repair import other_stores
 from airflow_provider.control.drills.fault_injection import inject_fault
-from airflow_provider.control.drills.judgement import JudgedDrill, answer_to, judge_when_measured, judged_record
-from airflow_provider.control.drills.outputs import check_outputs, count_outputs, take_cut
+from airflow_provider.control.drills.judgement import (
+    JudgedDrill,
+    NotMeasuredYetError,
+    answer_to,
+    judge_drill,
+    judge_outputs,
+    judged_record,
+)
+from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.records.history import HistoryRecord, OutputCheck
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.topics.commit import CommitTopics
-from airflow_provider.control.topics.commit_reader import read_commits
+from airflow_provider.control.topics.commits import Commit, CommitTopics, read_commits
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
+from airflow_provider.control.topics.publisher import publish_by
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
@@ -28,17 +38,15 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 
+_POLL_S: Final = 0.5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
     """How a drill ended.
 
     Args:
-        record: what the history keeps of it.
-        answer: what was done about the fault; None where nothing was.
         judged: what its owners did; empty where that was not measured, or not what they must.
-        outputs: the outputs by count; None where it did not get that far.
-        error: why it is not passed; None where it is.
     """
 
     record: HistoryRecord
@@ -53,10 +61,7 @@ class Rehearsal:
     """One drill of an application.
 
     Args:
-        cluster: where the application is.
-        run_id: of the run or the command, for the history.
         store: of a job that was not described, in whose changelog the commits are.
-        max_rto_s: what is promised; None where nothing is.
     """
 
     cluster: KafkaConnection
@@ -79,10 +84,7 @@ class Rehearsal:
 
         Args:
             fault_id: the same for every try.
-            instance: which is to fail; None takes the one with the most tasks.
-            timeouts: by which instances are found to live.
             num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
-            shared_sink: whether other programs write where the job does, so that outputs are not counted.
 
         Raises:
             StatefulStreamsError: as `inject_fault` and `check_store`; or the history cannot be read. Nothing was done.
@@ -130,10 +132,12 @@ class Rehearsal:
             if error is None:
                 topics = CommitTopics.of(self.read(), self.store)
                 commits = read_commits(self.cluster, self.application_id, topics, fault.positions)
-                judged = judge_when_measured(self.read, fault, self.max_rto_s, commits)
+                with self._reader() as reader:
+                    reader.read_to_end()
+                    judged = judge_when_measured(reader, fault, self.max_rto_s, commits)
                 since = chain.from_iterable(commits.values())
                 outputs = count_outputs(self.cluster, self.application_id, topics, fault.outputs, commits=since)
-                check_outputs(outputs)
+                judge_outputs(outputs)
         except StatefulStreamsError as found:
             error = found
         try:
@@ -148,8 +152,33 @@ class Rehearsal:
 
     def read(self) -> ControlView:
         """What the application's control topics hold now."""
-        with ControlReader(self.cluster, self.application_id) as reader:
+        with self._reader() as reader:
             return reader.read_to_end()
+
+    def _reader(self) -> ControlReader:
+        return ControlReader(self.cluster, self.application_id)
+
+
+def judge_when_measured(
+    reader: ControlReader,
+    fault: InjectedFault,
+    max_rto_s: float | None,
+    commits: Mapping[TaskId, Sequence[Commit]] | None = None,
+    timeout_s: float = 60.0,
+) -> JudgedDrill:
+    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before.
+
+    Args:
+        reader: has read the control topics to their end.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return judge_drill(reader.view, fault, max_rto_s, commits)
+        except NotMeasuredYetError:
+            if time.monotonic() > deadline:
+                raise
+            reader.poll(_POLL_S)
 
 
 def check_store(admin: TopicAdmin, view: ControlView, store: str) -> None:
@@ -157,10 +186,6 @@ def check_store(admin: TopicAdmin, view: ControlView, store: str) -> None:
 
     Without them a drill would injure the application and could not judge what came of it. Of a job that was described
     its description says where the commits are, and no name is looked at.
-
-    Args:
-        view: what the application's control topics hold.
-        store: as it was given.
 
     Raises:
         ConfigurationError: the application has no such changelog, or it may not be seen.

@@ -12,8 +12,7 @@ from airflow_provider.control.failover.pace import FailoverPace, pace_of
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.placement.ranking import has_quick_copy, rank_copies, standby_copy
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
-from airflow_provider.control.records.decision import Action, Decision
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Action, Decision, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskStatus
 from airflow_provider.control.topics.liveness import highest_generation
 from airflow_provider.error_decision import is_permanent
@@ -61,12 +60,9 @@ def decide(
     it is assigned until an incident of its own. One that shuts down gets nothing.
 
     Args:
-        assignment: the newest one.
-        statuses: the newest status of each instance.
         healthy: instances with a heartbeat within the instance timeout; the incident's own is left out by itself unless
             only tasks of it are concerned.
         num_standby_replicas: wanted standbys per task; filled up at once where instances are left.
-        answered: by incident id, what was decided before.
         heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; one that sent another since the
             incident was found is not silent. None where it was found in the same look.
         now_ms: epoch ms, by which failovers that follow each other are held (`failover_pace`); None where a person

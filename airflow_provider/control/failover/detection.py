@@ -30,10 +30,8 @@ def detect(
 
     Args:
         assignment: the newest one; None before the first, when nothing can be wrong but that there was one.
-        statuses: the newest status of each instance.
         silent_for_s: seconds since each instance's last heartbeat, by the observer's own monotonic clock; of one that
             never sent one, for how long the observer has expected it, or it is not judged.
-        timeouts: how long an instance may be silent, and a task stand still.
         heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; None where the answer need not
             be compared with a later look.
     """
@@ -65,8 +63,6 @@ def is_open(
     """Whether an incident that was found earlier is still to be answered.
 
     Args:
-        assignment: the newest one.
-        statuses: the newest status of each instance.
         heard_at_ms: of the last heartbeat of each, by the same clock as `Incident.heard_at_ms`; None where the incident
             was found in the same look.
     """

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from airflow_provider.control.failover.decide import Action, decide
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Action, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentEvent:
+    """An incident, and what its finder knew. Crosses from a triggerer to a worker as plain values.
+
+    Args:
+        detected_at_ms: epoch ms at which it was found.
+        silent: the instances that sent no heartbeat for longer than allowed; of each, when the last one came, epoch ms
+            by the broker's clock, 0 where there was none.
+        failed_at_ms: when the task failed or stood still (`task_failed_at_ms`); where that is not reported, of the
+            instance's heartbeat by which it was found, or of the last one where none came any more, epoch ms by the
+            broker's clock; None where that is not known.
+    """
+
+    incident: Incident
+    application_id: str
+    kafka_conn_id: str
+    detected_at_ms: int
+    silent: dict[str, int] = field(default_factory=dict)
+    instance_timeout_s: float = Timeouts.instance_s
+    start_timeout_s: float = Timeouts.start_s
+    stall_timeout_s: float = Timeouts.stall_s
+    num_standby_replicas: int = 1
+    failed_at_ms: int | None = None
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long the finder lets an instance be silent, and a task stand still."""
+        return Timeouts(self.instance_timeout_s, self.start_timeout_s, self.stall_timeout_s)
+
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +60,9 @@ class IncidentFinder:
 
     Args:
         answered_by: the run that decides: a try of it that comes later finds its own answer.
-        timeouts: by which instances are found to live.
-        num_standby_replicas: wanted standbys per task.
         by_hand: whether a person started it. Who does that has found something, or changed it: what is still wrong is
             decided about again.
         events: what the finder knew; none where the incidents were found in the same look.
-        dag_id: of the run that decides; None where it is of no DAG.
     """
 
     answered_by: str
@@ -73,7 +102,6 @@ class IncidentAnswer:
     """What becomes of an incident.
 
     Args:
-        line: in one line, for a log.
         record: what is kept of it; None where there is nothing to answer.
         assignment: the generation to publish; None when nothing changes.
         new: whether it has yet to be published.
@@ -89,10 +117,6 @@ def answer_incident(
     view: ControlView, incident: Incident, finder: IncidentFinder, clock_ms: Callable[[], int]
 ) -> IncidentAnswer:
     """Who takes the tasks over, unless that was answered before.
-
-    Args:
-        finder: who answers.
-        clock_ms: gives the epoch ms at which it is decided.
 
     Raises:
         AssignmentError: the assignment topic holds none that could be changed.
@@ -154,10 +178,6 @@ def answer_incidents(
 
     Args:
         view: the newest; an answer changes it.
-        incidents: what was found.
-        finder: who answers.
-        publish: gets each new answer.
-        clock_ms: gives the epoch ms at which it is decided.
 
     Returns:
         What is kept of each incident that this finder answered, now or in an earlier try, and the assignment after it.
@@ -186,7 +206,6 @@ def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None
     """What a person who starts a failover wants answered.
 
     Args:
-        found: what is wrong (`detect`).
         instance: only this one, and everything is moved off it where nothing is wrong with it; None for all.
     """
     if not instance:
@@ -218,8 +237,6 @@ def is_due(
 
     Args:
         candidates: the instances that live and may take a task over.
-        num_standby_replicas: wanted standbys per task.
-        now_ms: epoch ms.
     """
     if pace_of(incident, view.incidents.values(), now_ms).puts_off:
         return False
@@ -247,10 +264,6 @@ def task_failed_at_ms(incident: Incident, view: ControlView) -> int | None:
 
     The instance lives on: its newest heartbeat may come long after that, and says how long ago it was.
 
-    Args:
-        incident: of any kind.
-        view: holds the newest heartbeat.
-
     Returns:
         Epoch ms by the broker's clock; None where the incident is of no task, or its instance does not report it, as
         one of an older version, or one that was replaced.
@@ -267,3 +280,67 @@ def task_failed_at_ms(incident: Incident, view: ControlView) -> int | None:
     elif incident.kind is IncidentKind.TASK_STALLED:
         since_s = task.source.stalled_s or None
     return None if since_s is None else heard_at_ms - round(1000 * since_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailoverAnswer:
+    """The answer to one incident. Crosses between Airflow tasks as plain values.
+
+    Args:
+        moved: by task, its active instance now; None while it has none.
+        failed_at_ms: when the instance sent its last heartbeat, epoch ms by the broker's clock; None when unknown.
+        detected_at_ms: when a watcher saw it, epoch ms; None when none did.
+        decided_at_ms: when the decision was made, epoch ms.
+        took_ms: how long the run took for all of its incidents.
+    """
+
+    application_id: str
+    instance: str
+    incident_id: str
+    kind: IncidentKind
+    evidence: str
+    tasks: tuple[TaskId, ...]
+    decisions: tuple[str, ...]
+    moved: dict[TaskId, str | None]
+    generation: int
+    failed_at_ms: int | None
+    detected_at_ms: int | None
+    decided_at_ms: int
+    took_ms: int = 0
+
+    @property
+    def replace(self) -> bool:
+        """Whether the instance is gone and needs a replacement."""
+        return self.kind.needs_replacement
+
+    def line(self) -> str:
+        """What failed, what became of its tasks, and how long that took: to tell one answer from another."""
+        stays = None if self.kind.of_instance else self.instance
+        to = Counter(
+            "wait" if name is None else f"stay on {name}" if name == stays else f"to {name}"
+            for name in self.moved.values()
+        )
+        tasks = ", ".join(f"{number} {where}" for where, number in to.items()) or "no task"
+        began_ms = self.failed_at_ms or self.detected_at_ms
+        took = "" if began_ms is None else f", decided after {(self.decided_at_ms - began_ms) / 1000:.1f} s"
+        return f"{self.instance or 'all'} {self.kind.value}: {tasks}{took}"
+
+    @classmethod
+    def of(cls, record: IncidentRecord, assignment: Assignment, took_ms: int = 0) -> FailoverAnswer:
+        """What a record and the assignment that answers its incident say."""
+        incident = record.incident
+        return cls(
+            application_id=incident.application_id,
+            instance=incident.instance,
+            incident_id=incident.id,
+            kind=incident.kind,
+            evidence=incident.evidence,
+            tasks=incident.tasks,
+            decisions=record.decisions,
+            moved={task_id: assignment.tasks[task_id].active for task_id in incident.tasks},
+            generation=record.generation,
+            failed_at_ms=record.failed_at_ms,
+            detected_at_ms=record.detected_at_ms,
+            decided_at_ms=record.decided_at_ms,
+            took_ms=took_ms,
+        )

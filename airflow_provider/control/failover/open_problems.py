@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.incident import SILENT_AFTER_S, Unanswered, Watcher
 from airflow_provider.control.records.status import Role, TaskState
-from airflow_provider.control.records.watcher import SILENT_AFTER_S, Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 
 
@@ -15,7 +15,6 @@ def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> 
     """What is wrong with the watching, in one line; None where an application is watched.
 
     Args:
-        last: the newest record of a watcher; None where there never was one.
         heard: whether one came while somebody listened for `SILENT_AFTER_S`.
     """
     if heard:
@@ -33,12 +32,7 @@ def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> 
 
 
 def watched_by(last: Watcher | None, *, watched: bool) -> str:
-    """By whom an application is watched, and since when, in a few words.
-
-    Args:
-        last: the newest record of a watcher; None where there never was one.
-        watched: whether it lives.
-    """
+    """By whom an application is watched, and since when, in a few words."""
     if last is None:
         return "watched by none"
     who = f"process {last.pid} on {last.host}"
@@ -51,7 +45,6 @@ def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> st
     """What is wrong, and what to look at, in one line.
 
     Args:
-        found: what has no answer.
         at_ms: now, by the watcher's clock.
     """
     return (
@@ -89,11 +82,7 @@ def open_incidents(view: ControlView) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldTask:
-    """A task that stands still until a person has done something.
-
-    Args:
-        instance: the active one.
-    """
+    """A task that stands still until a person has done something."""
 
     task: TaskId
     instance: str

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.control.records.decision import Action
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Action, Incident, IncidentKind, IncidentRecord
 
 _WINDOW_MS: Final = 1_800_000
 _ROUND_MS: Final = 30_000
@@ -47,7 +46,6 @@ class FailoverPace:
         return self.pause_ms > 0 and not self.exhausted
 
     def __str__(self) -> str:
-        """The figures, and the way out, for a line of evidence."""
         got_on = "" if self.progress is None else f", in which it got on by {self.progress} records"
         minutes = max(1, round(self.since_ms / 60_000))
         return (
@@ -64,12 +62,12 @@ def pace_of(incident: Incident, answered: Iterable[IncidentRecord], now_ms: int)
     helps.
 
     Args:
-        answered: what was decided before.
         now_ms: epoch ms, by the clock of those who decide.
     """
     if incident.kind is not IncidentKind.TASK_STALLED:
         return FailoverPace()
-    moved = sorted((r for r in answered if _moved(r) and now_ms - r.decided_at_ms <= _WINDOW_MS), key=_decided_at_ms)
+    moved = [record for record in answered if _moved(record) and now_ms - record.decided_at_ms <= _WINDOW_MS]
+    moved.sort(key=lambda record: record.decided_at_ms)
     if not moved:
         return FailoverPace()
     begun, last_ms, failovers = moved[0].decided_at_ms, moved[0].decided_at_ms, 1
@@ -95,7 +93,3 @@ def pace_of(incident: Incident, answered: Iterable[IncidentRecord], now_ms: int)
 def _moved(record: IncidentRecord) -> bool:
     stalled = record.incident.kind is IncidentKind.TASK_STALLED
     return stalled and any(one.action in (Action.PROMOTE, Action.REPLAY) for one in record.plan)
-
-
-def _decided_at_ms(record: IncidentRecord) -> int:
-    return record.decided_at_ms

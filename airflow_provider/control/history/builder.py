@@ -1,11 +1,13 @@
-"""Makes the records of the history from what the operators know: pure functions."""
+"""Makes the records of the history from what the operators know, and notes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.report import clock_gap
+from airflow_provider.control.history.report import clock_gap, known_recovery, recovery_of
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.records.history import (
     HistoryKind,
@@ -16,19 +18,14 @@ from airflow_provider.control.records.history import (
     RtoParts,
 )
 from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, Recovery
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
+from airflow_provider.control.topics.view import ControlView
 
 
 def failover_record(
     record: IncidentRecord, recovery: Recovery | None = None, slo_rto_s: float | None = None
 ) -> HistoryRecord:
-    """An incident that was answered: open until it is resolved.
-
-    Args:
-        record: what was done about it.
-        recovery: what the next owners did; None while that is not known.
-        slo_rto_s: the promised RTO in seconds; None where none is, or it is not known.
-    """
+    """An incident that was answered: open until it is resolved."""
     incident = record.incident
     # A person may move everything off the same process again and again: each answer is another event.
     id_ = f"{incident.id}/{record.generation}" if incident.kind is IncidentKind.MANUAL else incident.id
@@ -71,15 +68,8 @@ def drill_record(
     """A failure that was rehearsed.
 
     Args:
-        by: the run.
-        outcome: how it ended.
-        reason: why it failed or was skipped; None otherwise.
         ended_at_ms: when it was judged, epoch ms; None while it is open.
         record: of the failover that answered the fault; None where there is none yet.
-        recovery: what the next owners did; None while that is not known.
-        restores: the copies that were restored, where nothing had to be answered.
-        slo_rto_s: the promised RTO in seconds; None where none is.
-        outputs: the outputs by count; None where it did not get that far.
     """
     return HistoryRecord(
         application_id=application_id,
@@ -111,9 +101,6 @@ def skipped_drill_record(
 
     Args:
         id: the same for the run's tries.
-        by: the run.
-        reason: why it did not begin.
-        at_ms: when that was found, epoch ms.
     """
     return HistoryRecord(
         application_id=application_id,
@@ -143,12 +130,6 @@ def restore_record(
 
     Args:
         id: of the task of the run that asked, the same for its tries.
-        by: the run.
-        instance: whose copies were restored.
-        tasks: those that were to be restored.
-        ended_at_ms: when they were whole, or it failed, epoch ms.
-        restores: of each task that was restored.
-        reason: why it failed; None where it did not.
     """
     took_s = max((restore.took_s for restore in restores), default=0.0)
     return HistoryRecord(
@@ -170,14 +151,7 @@ def restore_record(
 def restores_of(
     instance: str, records: Mapping[str, int], sizes: Mapping[str, int], seconds: Mapping[str, float]
 ) -> tuple[TaskRestore, ...]:
-    """The restores that `conditions.TasksReplayed` found.
-
-    Args:
-        instance: where.
-        records: by task, changelog records.
-        sizes: by task, bytes.
-        seconds: by task.
-    """
+    """The restores that `conditions.TasksReplayed` found."""
     return tuple(
         TaskRestore(task=TaskId.parse(task), instance=instance, records=count, bytes=sizes[task], took_s=seconds[task])
         for task, count in sorted(records.items())
@@ -191,9 +165,6 @@ def upgrade_record(
 
     Args:
         id: of the task of the run that restarts it, the same for its tries.
-        by: the run.
-        changed: what differed.
-        at_ms: when it was asked to stop, epoch ms.
     """
     return HistoryRecord(
         application_id=application_id,
@@ -237,3 +208,57 @@ def _rpo_of_drill(fault: InjectedFault, recovery: Recovery) -> Rpo:
     known = moved.keys() <= recovery.resumed_offsets.keys()
     doubled = sum(max(0, offset - recovery.resumed_offsets[task]) for task, offset in moved.items()) if known else None
     return Rpo(lost_records=recovery.lost_records, doubled_records=doubled if moved else None)
+
+
+_WRITE_S: Final = 2.0
+
+
+def note_history(
+    write: Callable[..., None], application_id: str, records: Iterable[HistoryRecord], *, warn: Callable[[str], object]
+) -> bool:
+    """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
+
+    Args:
+        write: as `control.history.topic.write_history` for a cluster.
+
+    Returns:
+        Whether they are stored.
+    """
+    try:
+        write(application_id, *records, timeout_s=_WRITE_S)
+    except Exception as error:  # whatever it is: what was done is done
+        warn(f"Not in the history of {application_id}: {type(error).__name__}: {error}")
+        return False
+    return True
+
+
+def resolve_incident(
+    record: IncidentRecord,
+    view: ControlView,
+    *,
+    at_ms: int,
+    note: Callable[[HistoryRecord], bool],
+    write: Callable[[IncidentRecord], None],
+    slo_rto_s: float | None = None,
+) -> IncidentRecord:
+    """Mark an incident resolved and complete its record in the history.
+
+    One that is resolved already keeps when that was; its history gets what is known of it now.
+
+    Args:
+        at_ms: when every task had its standbys again, epoch ms.
+        note: stores a record in the history; false where it could not. The incident is then remembered the longer.
+        write: stores what is kept of the incident; not called where nothing changed.
+
+    Returns:
+        What is kept of it.
+    """
+    found = record
+    if record.resolved_at_ms is None:
+        record = dataclasses.replace(record, resolved_at_ms=at_ms, recovery=recovery_of(record, view))
+    # First the history: what says that it is there can be forgotten.
+    if note(failover_record(record, known_recovery(record, view), slo_rto_s)):
+        record = dataclasses.replace(record, in_history=True)
+    if record != found:
+        write(record)
+    return record

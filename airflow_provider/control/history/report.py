@@ -1,16 +1,17 @@
-"""What a failover cost: a pure function of what the control topics hold afterwards."""
+"""What a failover cost, and what an application went through as a table for people: pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
 
-from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.table import table_lines
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.history import CLOCKS_AGREE_MS, RtoParts
+from airflow_provider.control.records.history import CLOCKS_AGREE_MS, HistoryRecord, RtoParts
 from airflow_provider.control.records.incident import IncidentRecord, Recovery
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 
 
@@ -23,16 +24,9 @@ class FailoverReport:
     broker's is set right.
 
     Args:
-        incident_id: `Incident.id`.
-        evidence: what was seen.
-        decisions: what became of each task, and why.
-        generation: of the assignment that answered it.
         failed_at_ms: when the instance sent its last heartbeat, its end was reported, or the task failed.
-        detected_at_ms: when the watcher saw it.
-        decided_at_ms: when the next generation was published.
         owned_at_ms: when the last of the moved tasks was owned by its new instance.
         first_commit_at_ms: when the last of the moved tasks that had input had committed again.
-        resolved_at_ms: when every task had its standbys again.
         restored_records: changelog records that the new owners replayed before they went on.
         rto_ms: from the failure to the first commit of the last of the tasks that had input.
         unmeasured: why there is no RTO although all is committed: the clocks of hosts differ; None otherwise.
@@ -54,18 +48,12 @@ class FailoverReport:
     unmeasured: str | None = None
     without_input: tuple[TaskId, ...] = ()
 
-    def to_plain(self) -> dict[str, Any]:
-        """As values that JSON knows."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
     def line(self) -> str:
         """How long it took and what it replayed: to tell one failover from another."""
         rto = "no output yet" if self.rto_ms is None else f"output again after {self.rto_ms / 1000:.1f} s"
         return f"{rto}, {self.restored_records} records replayed"
 
     def __str__(self) -> str:
-        """A table for a log."""
         began = self.failed_at_ms or self.detected_at_ms or self.decided_at_ms
         steps = {
             "detected": self.detected_at_ms,
@@ -184,13 +172,65 @@ def _last(times: list[int | None]) -> int | None:
 
 
 def clock_gap(rto: RtoParts, record: IncidentRecord) -> str | None:
-    """Why the RTO is not measured although the tasks have committed again; None where clocks are not known to differ.
-
-    Args:
-        rto: of the failover.
-    """
+    """Why the RTO is not measured although all have committed; None where clocks are not known to differ."""
     if rto.clocks_differ_ms is None:
         return None
     first = "the brokers" if record.failed_at_ms else "the watcher"
     owners = ", ".join(sorted({decision.to for decision in record.plan if decision.to})) or "the next owner"
     return f"not measured: the clocks of {first} and of {owners} differ by {rto.clocks_differ_ms / 1000:.1f} s or more"
+
+
+_COLUMNS = (
+    "began (UTC)", "kind", "cause", "outcome", "instances", "tasks", "RTO", "detected", "decided", "owned", "output",
+    "predicted", "lost", "doubled", "restored", "records/s", "SLO", "by",
+)  # fmt: skip
+_SLO = {None: "-", True: "met", False: "missed"}
+
+
+def history_table(records: Sequence[HistoryRecord]) -> str:
+    """A line for each record in the order given, and below it why it failed or was skipped.
+
+    The four columns after the RTO are its parts: from the failure until it was detected, from there until the next
+    generation was published, until the last task was owned, until it committed. ``lost`` and ``doubled`` are input
+    records, ``restored`` changelog records; ``-`` is not known.
+    """
+    if not records:
+        return "no history"
+    header, *rows = table_lines(_COLUMNS, [_row(record) for record in records])
+    lines = [header]
+    for record, row in zip(records, rows, strict=True):
+        lines.append(row)
+        if record.reason is not None:
+            lines.append(f"    {' '.join(record.reason.split())}")
+    return "\n".join(lines)
+
+
+def _row(record: HistoryRecord) -> Sequence[str]:
+    rto, error = record.rto, record.prediction_error_percent
+    predicted = _seconds(record.predicted_rto_ms) + ("" if error is None else f" ({error:+.0f} %)")
+    rate = record.restored_records_per_s
+    return (
+        datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        record.kind.value,
+        record.cause,
+        record.outcome.value,
+        ",".join(record.instances) or "-",
+        str(len(record.tasks)),
+        _seconds(rto.total_ms),
+        *map(_seconds, (rto.detected_ms, rto.decided_ms, rto.owned_ms, rto.first_output_ms)),
+        predicted,
+        _number(record.rpo.lost_records),
+        _number(record.rpo.doubled_records),
+        _number(record.restored_records),
+        "-" if rate is None else f"{rate:,.0f}",
+        _SLO[record.slo_met],
+        record.by,
+    )
+
+
+def _seconds(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.2f} s"
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"

@@ -30,9 +30,6 @@ def write_history(
 ) -> None:
     """Store records, and wait until they are stored. One of the same kind and id takes the place of the earlier one.
 
-    Args:
-        timeout_s: how long it may take in all.
-
     Raises:
         TopicMissingError: the application has no history topic.
         ConfigurationError: it may not be written.
@@ -95,8 +92,6 @@ def read_history(
 
     Args:
         since: only what began then or later, epoch ms; None for all.
-        kind: only records of this kind; None for all.
-        timeout_s: how long it may take.
 
     Raises:
         TopicMissingError: the application has no history topic.

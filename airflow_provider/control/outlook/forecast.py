@@ -28,8 +28,6 @@ class Point:
     """A figure at one time.
 
     Args:
-        at_ms: epoch ms.
-        value: the figure.
         run: points of different runs are not compared: between them the figure may have jumped.
     """
 
@@ -42,7 +40,6 @@ class Trend(NamedTuple):
     """How fast a figure changes.
 
     Args:
-        per_s: change in a second.
         clear: whether it changes with time, and does not only scatter.
     """
 
@@ -70,7 +67,6 @@ class Forecast:
     """When a figure reaches a limit.
 
     Args:
-        outlook: see `Outlook`.
         value: the figure now; None where it is not known.
         limit: what it is not to reach, in the same unit.
         per_day: how much it changes in a day; None where that is not known.
@@ -100,7 +96,6 @@ def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int)
 
     Args:
         points: in any order.
-        limit: what is not to be reached.
         rises: whether the limit lies above; else it lies below.
         now_ms: epoch ms, by the clock of the points.
     """
@@ -131,7 +126,6 @@ def too_few(points: Sequence[Point], now_ms: int) -> str | None:
 
     Args:
         points: the oldest first.
-        now_ms: epoch ms.
     """
     if not points:
         return "there is no record"

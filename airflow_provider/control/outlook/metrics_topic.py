@@ -95,7 +95,6 @@ def read_metrics(
 
     Args:
         since: only what was stored then or later, epoch ms; None for all, which is a week.
-        timeout_s: how long it may take.
 
     Raises:
         TopicMissingError: the application has no metrics topic.

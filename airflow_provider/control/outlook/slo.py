@@ -1,16 +1,19 @@
-"""What an application promises, and whether it keeps it now."""
+"""What an application promises, and whether it keeps it: now, by its last drill, and as its figures go on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.open_problems import open_incidents
+from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.losses import Losses, by_task
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days, mib
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -60,7 +63,6 @@ class Slo:
     left_out_per_hour: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for name, value in vars(self).items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             least = "of 0 or more" if name in _FROM_NONE else "above 0"
@@ -107,12 +109,7 @@ def missed_promises(
     """What is not as promised, a line each, with figures and what to do.
 
     Args:
-        slo: what is promised besides a running active and warm standbys for every task.
-        num_standby_replicas: wanted standbys per task.
         silent_for_s: by instance, for how long no heartbeat came while somebody listened.
-        timeouts: by which an instance counts as gone, and a task as standing still.
-        predicted: what a failure of each task's active instance would cost now.
-        losses: by task, what was left out within the last hour.
     """
     if view.assignment is None:
         return (f"{view.application_id} was never deployed: run its deploy DAG.",)
@@ -222,3 +219,83 @@ def _lag(copy: TaskStatus | None) -> str:
         return f"has an error: {copy.error}"
     seconds = "an unknown time" if copy.lag_s is None else f"{copy.lag_s:.1f} s"
     return f"is {copy.state.value}, {seconds} behind"
+
+
+_DAY_S = 86_400
+
+
+def passed_drill(records: Iterable[HistoryRecord]) -> HistoryRecord | None:
+    """The drill that was passed last; None where none was.
+
+    Args:
+        records: what the application went through, of any kind.
+    """
+    passed = (r for r in records if r.kind is HistoryKind.DRILL and r.outcome is HistoryOutcome.PASSED)
+    return max(passed, key=_ended_ms, default=None)
+
+
+def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: int) -> str | None:
+    """What is wrong with the age of the last drill that was passed, in one line; None where it is young enough.
+
+    Args:
+        records: what the application went through, of any kind.
+    """
+    drills = [record for record in records if record.kind is HistoryKind.DRILL]
+    newest = passed_drill(drills)
+    passed = None if newest is None else _ended_ms(newest)
+    if passed is not None and now_ms - passed <= 1000 * max_age_s:
+        return None
+    promised = f"one in {_days(max_age_s)} is promised"
+    if passed is None:
+        return f"no drill was ever passed, {promised}: run a drill DAG."
+    last = max(drills, key=lambda drill: drill.at_ms)
+    why = "" if last.outcome is HistoryOutcome.PASSED else f"; the last one was {last.outcome.value}: {last.reason}"
+    return f"no drill was passed for {_days((now_ms - passed) / 1000)}, {promised}{why}. Look at the drill DAGs' runs."
+
+
+def _ended_ms(drill: HistoryRecord) -> int:
+    return drill.ended_at_ms or drill.at_ms
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / _DAY_S:.1f} days"
+
+
+def missed_ahead(
+    application_id: str, forecasts: MetricsForecasts, slo: Slo, num_standby_replicas: int
+) -> Iterator[str]:
+    """What will not be as promised, or grows faster, a line each with what to do. Too few records find nothing.
+
+    A disk that has too little left now is no forecast: `missed_promises` says so, by the newest heartbeat.
+
+    Args:
+        forecasts: made for the limits of `slo`.
+    """
+    for name, disk in forecasts.disks.items():
+        if disk.outlook is Outlook.AHEAD and disk.within(slo.forecast_s):
+            limit = "is full" if disk.limit <= 0 else f"has less than the promised {mib(disk.limit)} left"
+            yield (
+                f"{name}'s disk {limit} in {days(disk.in_s or 0.0)}: it has {mib(disk.value or 0.0)} free and loses "
+                f"{mib(-(disk.per_day or 0.0))} a day. Give it more room; or add an instance (the scale DAG, or "
+                "'stateful-streams run') and share the tasks out: stateful-streams assign "
+                f"{application_id} --balance"
+            )
+    for task_id, replay in forecasts.replays.items():
+        if slo.replay_rto_s is not None and replay.within(slo.forecast_s):
+            now = replay.outlook is Outlook.REACHED
+            when = "takes" if now else f"will take, in {days(replay.in_s or 0.0)},"
+            more = num_standby_replicas + 1
+            yield (
+                f"a failover of task {task_id} without a copy {when} longer than the {slo.replay_rto_s:g} s that are "
+                f"promised: {replay.value or 0.0:,.1f} s today. Keep a copy more (num_standby_replicas={more}), so "
+                f"that none has to be replayed: stateful-streams assign {application_id} --standbys {more}"
+            )
+    limit_per_day = slo.changelog_records_per_day
+    for task_id, growth in forecasts.growths.items():
+        per_day = growth.records_per_day or 0.0
+        if limit_per_day is not None and per_day > limit_per_day:
+            yield (
+                f"the changelog of task {task_id} grows by {per_day:,.0f} records a day, "
+                f"{limit_per_day:,.0f} are promised. Look whether its source gets more, or the job writes keys that do "
+                f"not change: stateful-streams metrics {application_id} --since 24h"
+            )

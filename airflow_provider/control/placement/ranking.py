@@ -14,22 +14,13 @@ sooner is quicker."""
 
 
 def standby_copy(status: InstanceStatus | None, task_id: TaskId) -> TaskStatus | None:
-    """An instance's standby copy of a task, once its store is open; None otherwise.
-
-    Args:
-        status: the newest one of the instance; None when it has sent none.
-    """
+    """An instance's standby copy of a task, once its store is open; None otherwise."""
     found = status.task(task_id) if status is not None else None
     return found if found is not None and found.role is Role.STANDBY and found.position is not None else None
 
 
 def has_quick_copy(task_id: TaskId, instances: Collection[str], statuses: Mapping[str, InstanceStatus]) -> bool:
-    """Whether a standby copy can go on sooner than the task's own instance, which is just being started again.
-
-    Args:
-        instances: the names of the candidates.
-        statuses: the newest status of each instance.
-    """
+    """Whether a standby copy can go on sooner than the task's own instance, which is just being started again."""
     copies = (standby_copy(statuses.get(name), task_id) for name in instances)
     return any(copy is not None and (copy.ready or _is_warm_soon(copy)) for copy in copies)
 
@@ -49,8 +40,6 @@ def rank_copies(
     before others, and the name.
 
     Args:
-        instances: the names of the candidates.
-        statuses: the newest status of each instance.
         load: by instance, how many tasks it is active for; 0 for one that is not in it.
     """
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
-from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.hosts import tasks_on_one_host
+from airflow_provider.common.task_id import TaskId, tasks_of
+from airflow_provider.control.placement.assignor import assign, tasks_on_one_host
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts, highest_generation
@@ -29,7 +27,6 @@ class TaskPlacement:
             nothing from one that is silent just now.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
         balance: whether to take a step towards an even load, too.
-        reason: kept with the generation, for people.
     """
 
     instances: Sequence[str] | None = None
@@ -43,8 +40,6 @@ class PlacedTasks:
     """What became of it.
 
     Args:
-        assignment: the newest generation.
-        changed: whether it was published just now.
         on_one_host: by task the host that has all of its copies.
         not_running: by instance that has tasks and was named although it does not run: why its tasks stand still.
         warnings: what a person should know, in one line each.
@@ -79,11 +74,8 @@ def place_tasks(
     """Publish the next generation, or find that nothing has to change.
 
     Args:
-        publisher: has read the newest assignment.
-        wanted: how the tasks are to be placed.
         tasks: gives the application's tasks; asked before the first assignment only. Later they are those of the job
             as it was described last, where it was.
-        timeouts: by which an instance is found to live.
 
     Raises:
         AssignmentError: no instance runs.

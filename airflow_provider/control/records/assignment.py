@@ -45,7 +45,6 @@ class Assignment:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no reader may ever see, and sort the tasks."""
         object.__setattr__(self, "tasks", dict(sorted(self.tasks.items())))
         for task_id, task in self.tasks.items():
             copies = [*task.standbys, *([task.active] if task.active else [])]
@@ -76,9 +75,6 @@ class Assignment:
         """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
 
         Args:
-            tasks: who works for each task.
-            reason: why it is published, in one line.
-            above: a generation that it has to follow too.
             renew: tasks whose ``active_since`` is renewed although their active stays.
         """
         generation = max(self.generation, above) + 1
@@ -91,11 +87,7 @@ class Assignment:
         return Assignment(application_id=self.application_id, generation=generation, tasks=stamped, reason=reason)
 
     def limited_to(self, tasks: Iterable[TaskId]) -> Assignment:
-        """The same generation with exactly these tasks: no instance works for those that it lacks.
-
-        Args:
-            tasks: of the application, as its job is now.
-        """
+        """The same generation with exactly these tasks: no instance works for those that it lacks."""
         given = {task_id: self.tasks.get(task_id, TaskAssignment(None)) for task_id in tasks}
         return dataclasses.replace(self, tasks=given)
 

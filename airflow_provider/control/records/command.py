@@ -40,22 +40,6 @@ class CommandKind(Enum):
     SHADOW_RESTORE = "shadow_restore"
     """A drill's: replay the changelogs of ``tasks`` beside their stores, and throw that away. Refused as `KILL` is."""
 
-    @property
-    def is_fault(self) -> bool:
-        """Whether it is a drill's, to be refused where the job allows no faults."""
-        return self in _FAULTS
-
-
-_FAULTS: Final = frozenset(
-    {
-        CommandKind.KILL,
-        CommandKind.HANG,
-        CommandKind.LOSE_STORE,
-        CommandKind.CORRUPT_STORE,
-        CommandKind.SHADOW_RESTORE,
-    }
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -63,8 +47,6 @@ class Command:
 
     Args:
         id: unique; the instance answers with it in its status, and carries it out once however often it is written.
-        kind: what to do.
-        instance: to whom.
         incarnation: to which process of it; None to any. A command to an earlier one is ignored.
         tasks: for `CommandKind.REPLAY`, `CommandKind.SNAPSHOT`, `CommandKind.CERTIFY`, and a drill's fault in stores.
         generation: for a drill's fault in stores: not carried out any more once a newer assignment was read.

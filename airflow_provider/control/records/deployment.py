@@ -1,4 +1,4 @@
-"""How an instance was deployed, so that a replacement can be, and who starts it."""
+"""How an instance was deployed, who starts it, and what finds a process of it again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Final
 
+from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import ConfigurationError
 
 _JOB_CONTENT: Final = "the content of the job file"
@@ -29,10 +30,6 @@ class Deployment:
     were given: everybody who may read the topic can read them.
 
     Args:
-        application: path of the job file for spark-submit.
-        kafka_conn_id: Airflow connection of the Kafka cluster.
-        state_dir: folder for its stores, on its host.
-        run_dir: folder for its log and scratch, on its host.
         job_sha256: of the job file when it was launched; empty when it is not known.
         run_max_folders: how many folders of ended launches are kept in ``run_dir``.
         log_max_bytes: how long its log may become before a new one is begun; the older half is kept beside it.
@@ -104,3 +101,35 @@ def parse_placement(given: str) -> Placement:
     except ValueError:
         names = " or ".join(repr(one.value) for one in Placement)
         raise ConfigurationError(f"placement is {given!r}: use {names}.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceHandle:
+    """One process of an instance. Crosses between Airflow tasks as plain values.
+
+    Args:
+        pid: its driver's process id; 0 when it is not known.
+        log_file: where its log lies there; None when it is not known.
+        ui_url: of Spark's UI; None where that is off or not up yet.
+    """
+
+    application_id: str
+    instance: str
+    incarnation: int
+    pid: int = 0
+    host: str = ""
+    log_file: str | None = None
+    ui_url: str | None = None
+
+    @classmethod
+    def of(cls, status: InstanceStatus) -> InstanceHandle:
+        """Of the process that sent a status."""
+        return cls(
+            application_id=status.application_id,
+            instance=status.instance,
+            incarnation=status.incarnation,
+            pid=status.process.pid,
+            host=status.process.host,
+            log_file=status.process.log_file,
+            ui_url=status.process.ui_url,
+        )

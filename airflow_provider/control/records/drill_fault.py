@@ -63,8 +63,6 @@ class DrillSpec:
 
     Args:
         does: what befalls the application, in a few words that follow "a drill".
-        command: what the instance is asked to do to itself.
-        victim: whom it hits.
         cause: the incident as which a watcher finds it, to be answered by a failover; None where nothing is to be
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
@@ -182,14 +180,11 @@ class InjectedFault:
 
     Args:
         id: of the fault and of its command: the same for every try of the same Airflow task in the same run.
-        instance: the instance that was made to fail.
-        generation: of the newest assignment.
         tasks: those that are hit: the instance's active tasks, or the one whose store is.
         copies: by name, the processes of the instances whose standby copies of the tasks are hit too.
         source_offsets: by task, the next input offset as last reported.
         positions: by task, the changelog offset up to which its active's store was applied, as last reported.
         certified: whether every standby's store had been found to hold what its active's did.
-        injected_at_ms: epoch ms.
         predicted_rto_ms: what the failover was predicted to take; None where nothing was predicted.
         outputs: what had been written just before; None where outputs are not to be counted.
     """

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-import msgspec
-
-from airflow_provider.common.json_codec import from_json, to_json, to_plain
+from airflow_provider.common.json_codec import from_numbered_json, to_json, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.decision import Decision
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.incident import Decision
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.error_text import bounded
 
 HISTORY_FORMAT: Final = 1
@@ -73,7 +71,6 @@ class RtoParts:
     clocks_differ_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Drop a total that no failover can take."""
         if self.total_ms is not None and self.total_ms < -CLOCKS_AGREE_MS:
             object.__setattr__(self, "clocks_differ_ms", -self.total_ms)
             object.__setattr__(self, "total_ms", None)
@@ -81,12 +78,7 @@ class RtoParts:
 
 @dataclass(frozen=True, kw_only=True)
 class Rpo:
-    """What a failure did to the input, in records; None where that is not known.
-
-    Args:
-        lost_records: that were never processed.
-        doubled_records: that were processed twice.
-    """
+    """What a failure did to the input, in records; None where that is not known."""
 
     lost_records: int | None = None
     doubled_records: int | None = None
@@ -97,23 +89,12 @@ class HistoryRecord:
     """One thing that an application went through; kept in ``<app>-history`` under ``<kind>/<id>``.
 
     Args:
-        kind: see `HistoryKind`.
         id: of the incident, the injected fault, or the task of the run: the same for every try, so a retry overwrites.
         cause: the kind of the incident or of the drill; what was asked for.
         at_ms: when it began, epoch ms: the failure, the fault, the command.
         ended_at_ms: when it ended; None while it is open.
-        by: the DAG run or the command that did it.
-        outcome: see `HistoryOutcome`.
         reason: why it failed or was skipped, or why a failover has no RTO although its tasks have committed; None
             otherwise.
-        instances: those that failed, restored or were upgraded.
-        tasks: those that were concerned.
-        decisions: what became of each task, and why.
-        evidence: what was seen, in one line.
-        rto: of a drill or failover.
-        rpo: of a drill or failover.
-        restores: of each task that was restored.
-        slo_rto_s: the promised RTO, in seconds; None where none is.
         predicted_rto_ms: of a drill, the RTO that was predicted before the fault.
         outputs: of a drill, its outputs by count; None where it did not get that far.
     """
@@ -139,7 +120,7 @@ class HistoryRecord:
     outputs: OutputCheck | None = None
 
     def __post_init__(self) -> None:
-        """Cut long texts, because a record has to fit into a Kafka record."""
+        # A record has to fit into a Kafka record.
         object.__setattr__(self, "evidence", bounded(self.evidence))
         object.__setattr__(self, "reason", None if self.reason is None else bounded(self.reason))
 
@@ -192,24 +173,13 @@ def history_value(record: HistoryRecord) -> bytes:
     return to_json({"format": HISTORY_FORMAT, **history_plain(record)})
 
 
-@dataclass(frozen=True)
-class _Format:
-    format: int = 1
-
-
 def read_history_value(value: bytes) -> HistoryRecord:
     """The inverse of `history_value`. Fields that this version does not know are ignored.
 
     Raises:
         msgspec.DecodeError: it is no such record, or one of a newer format.
     """
-    found = from_json(value, _Format).format
-    if found > HISTORY_FORMAT:
-        raise msgspec.ValidationError(
-            f"found format {found}, this version reads up to {HISTORY_FORMAT}: a newer version wrote it, so upgrade "
-            "this one"
-        )
-    return from_json(value, HistoryRecord)
+    return from_numbered_json(value, HistoryRecord, HISTORY_FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +215,6 @@ class OutputCheck:
     """The outputs of a drill, from just before its fault until it was judged.
 
     Args:
-        counts: of each topic; empty where they were not counted.
         unmeasured: why they were not; None where they were.
     """
 

@@ -1,4 +1,4 @@
-"""What went wrong, and what was done about it."""
+"""What went wrong, what was done about it and why, and what the watcher says of what was not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,47 @@ from enum import Enum
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.decision import Decision
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
+
+
+class Action(Enum):
+    """What becomes of a task."""
+
+    PROMOTE = "promote"
+    """A standby becomes the active one. Costs its lag."""
+    REPLAY = "replay"
+    """An instance without a warm copy becomes the active one and restores it from the changelog."""
+    WAIT = "wait"
+    """There is no living instance: a new one has to be deployed."""
+    KEEP = "keep"
+    """Its instance failed and is being started again: its store is there, and no other copy is warm."""
+    RENEW = "renew"
+    """It stays where it is, in a newer generation."""
+    HOLD = "hold"
+    """The task would fail anywhere, or did: a person has to correct the record, function, setting or host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What becomes of one task, and why.
+
+    Args:
+        to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
+        evidence: the candidates and what was known of each, in one line.
+        no_candidate: of `Action.HOLD`, whether another instance could have taken it, and there was none.
+        overloaded: of `Action.HOLD`, whether failovers followed each other without helping (`failover_pace`).
+    """
+
+    task: TaskId
+    action: Action
+    to: str | None
+    evidence: str
+    no_candidate: bool = False
+    overloaded: bool = False
+
+    def __str__(self) -> str:
+        where = f" on {self.to}" if self.to else ""
+        return f"task {self.task}: {self.action.value}{where} ({self.evidence})"
 
 
 class IncidentKind(Enum):
@@ -60,10 +99,8 @@ class Incident:
     """One thing that went wrong, the same for every finder.
 
     Args:
-        kind: what happened.
         instance: to which instance; empty where it is of tasks that no instance has, or of the assignment.
         tasks: the tasks that it held as the active one, or the failed tasks.
-        evidence: what was seen, in one line.
         error_kind: of a task's incident: the name of its error; None without one.
         active_since: of a task's incident: the generation in which the instance got the task.
         replay: of a task that failed: the id of the newest command to restore its store afresh after which it did;
@@ -157,15 +194,12 @@ class IncidentRecord:
         answered_by_dag: the id of that run's DAG; None where no DAG decided.
         detected_at_ms: epoch ms at which the watcher saw it.
         decided_at_ms: epoch ms at which the next generation was published.
-        generation: of the assignment that answers it.
-        plan: what became of each task, and why.
         no_candidate: a task is held for the only reason that there was no other instance: it is to be decided again
             once there is one.
         resolved_at_ms: epoch ms at which every task had its standbys again; None until then.
         failed_at_ms: of the instance's last heartbeat, of the report of its end, or, where it lives, when its task
             failed or committed last; where it does not report that, of the heartbeat by which the watcher saw the
             failure. Epoch ms by the broker's clock; None where that is not known.
-        recovery: what the next owners did; None until it is resolved.
         in_history: whether ``<app>-history`` has it as resolved, so that it need not be remembered here.
     """
 
@@ -186,3 +220,51 @@ class IncidentRecord:
     def decisions(self) -> tuple[str, ...]:
         """One line of evidence per task."""
         return tuple(map(str, self.plan))
+
+
+WATCHER_INTERVAL_S: Final = 2.0
+"""How often a watcher writes that it watches."""
+
+SILENT_AFTER_S: Final = 5 * WATCHER_INTERVAL_S
+"""A watcher of which nothing came for so long, while somebody listened, is silent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unanswered:
+    """An incident that was reported to Airflow more than once, since no failover answered it. Kept in the `Watcher`.
+
+    Args:
+        what: its kind, and the instance or the tasks that it is of, in a few words.
+        reported_at_ms: when it was reported first, epoch ms of the watcher's clock.
+    """
+
+    incident: str
+    what: str
+    reported_at_ms: int
+
+    @classmethod
+    def of(cls, incident: Incident, reported_at_ms: int) -> Unanswered:
+        """Of an incident."""
+        whose = incident.instance or ", ".join(map(str, incident.tasks))
+        return cls(incident=incident.id, what=f"{incident.kind.value} of {whose}", reported_at_ms=reported_at_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watcher:
+    """What a watcher writes every `WATCHER_INTERVAL_S`, after it read and judged all that the brokers held.
+
+    Kept in ``<app>-status`` under ``watcher/<app>``. Several watchers of one application write under the same key: one
+    that lives is enough.
+
+    Args:
+        began_at_ms: since when it watches without an interruption, epoch ms of its clock.
+        sent_at_ms: the same clock; for people, no decision reads it.
+        unanswered: what it reported, and no failover has answered although it was reported again.
+    """
+
+    application_id: str
+    host: str
+    pid: int
+    began_at_ms: int
+    sent_at_ms: int
+    unanswered: tuple[Unanswered, ...] = ()

@@ -30,7 +30,6 @@ class JobTopic:
     """A topic of a job.
 
     Args:
-        kind: what it is to the job.
         stage: that writes it; of a source, the first that reads it.
         partitions: how many it has, or is to have where it does not exist; None while that is not known.
         like: the source that it has as many as, where the number is not the job's to choose.
@@ -52,14 +51,6 @@ class StageDescription:
     """A stage of a job.
 
     Args:
-        number: 0 for the first.
-        name: for people.
-        source: the topic that it reads.
-        steps: that come before the operation, a line each.
-        key: the column that it groups by.
-        operation: what is done with the rows of a key, in one line.
-        store: the name of its store; None for none.
-        output: the topic that it writes; None for none.
         further_outputs: topics that get the same records.
         partitions: of its source, as many as it has tasks; None while that is not known.
         signature: what its state means, and what it reads over an internal topic, as far as that is known without
@@ -118,13 +109,7 @@ class JobDescription:
         windowed_stores: Sequence[str] = (),
         outputs: Sequence[str] = (),
     ) -> JobDescription:
-        """A job of one stage of which nothing is known but its topics: no stage is described.
-
-        Args:
-            sources: what it reads.
-            windowed_stores: those among the `stores` that belong to windows.
-            outputs: sinks and dead-letter topics.
-        """
+        """A job of one stage of which nothing is known but its topics: no stage is described."""
         changelogs = (
             JobTopic(
                 name=changelog_topic(application_id, store),
@@ -187,11 +172,7 @@ class JobDescription:
         return changelog_topic(self.application_id, stage.store)
 
     def after(self, before: JobDescription | None) -> JobDescription:
-        """The same, with what an earlier version of the job leaves behind.
-
-        Args:
-            before: as it was described before; None where it never was.
-        """
+        """The same, with what an earlier version of the job leaves behind."""
         if before is None:
             return self
         left = dict.fromkeys((*before.gone, *before.own))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from airflow_provider.common.json_codec import from_json, to_json, to_plain
+from airflow_provider.common.json_codec import from_numbered_json, to_numbered_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
 
@@ -22,8 +20,6 @@ class TaskMetrics:
     """One task on one instance. Counters are what they have come to, so that a record that is missing loses nothing.
 
     Args:
-        role: active or standby.
-        state: see `TaskState`.
         generation: an active's ``active_since``; the generation read for a standby.
         processed_records: input records since this process got the task; the next owner counts from 0.
         source_lag_records: of an active, records of its source that wait; None where that is not known.
@@ -34,7 +30,6 @@ class TaskMetrics:
         store_bytes: what the store takes on disk; None where it does not lie on the driver's host.
         restoring: whether the store has not been at the end of its changelog yet.
         restored_records: changelog records that the restore under way, or the last one, has applied.
-        restored_bytes: the size of their keys and values.
         restore_took_s: seconds that it took, or takes so far.
         late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
         left_out_records: its ``failed_records``; None as above.
@@ -72,7 +67,6 @@ class MetricsRecord:
     Args:
         incarnation: the process; greater is newer.
         at_ms: epoch ms: of its host as it is written, of the broker as it is read.
-        disk_used_bytes: what its stores take.
         disk_free_bytes: what the disk has left; None where that is not known.
     """
 
@@ -90,9 +84,7 @@ def metrics_record(status: InstanceStatus, store_bytes: Mapping[TaskId, int], at
     """What of a status is kept for a week.
 
     Args:
-        status: the instance's newest.
         store_bytes: by task, what its store takes on disk, as far as it is known.
-        at_ms: now, epoch ms.
     """
     return MetricsRecord(
         application_id=status.application_id,
@@ -127,36 +119,18 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
     )
 
 
-def metrics_plain(record: MetricsRecord) -> dict[str, Any]:
-    """A record as values that JSON knows."""
-    plain: dict[str, Any] = to_plain(record)
-    return plain
-
-
 def metrics_value(record: MetricsRecord) -> bytes:
     """JSON of a record, with the number of its format."""
-    return to_json({"format": METRICS_FORMAT, **{f.name: getattr(record, f.name) for f in dataclasses.fields(record)}})
-
-
-@dataclass(frozen=True)
-class _Format:
-    format: int = 1
+    return to_numbered_json(record, METRICS_FORMAT)
 
 
 def read_metrics_value(value: bytes, at_ms: int) -> MetricsRecord:
     """The inverse of `metrics_value`. Fields that this version does not know are ignored.
 
     Args:
-        value: of the record.
         at_ms: when the brokers stored it, epoch ms.
 
     Raises:
         msgspec.DecodeError: it is no such record, or one of a newer format.
     """
-    found = from_json(value, _Format).format
-    if found > METRICS_FORMAT:
-        raise msgspec.ValidationError(
-            f"found format {found}, this version reads up to {METRICS_FORMAT}: a newer version wrote it, so upgrade "
-            "this one"
-        )
-    return dataclasses.replace(from_json(value, MetricsRecord), at_ms=at_ms)
+    return dataclasses.replace(from_numbered_json(value, MetricsRecord, METRICS_FORMAT), at_ms=at_ms)

@@ -1,9 +1,12 @@
-"""What an instance is for a task, and where the task is in its life there."""
+"""What an instance is for a task, where the task is in its life there, and what its store was restored from."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from airflow_provider.common.task_id import TaskId
 
 
 class Role(Enum):
@@ -82,3 +85,14 @@ _SUCCESSORS: Final[dict[TaskState, frozenset[TaskState]]] = {
         TaskState.CLOSED: (TaskState.OWNING, TaskState.FOLLOWING, TaskState.CLOSED),
     }.items()
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRestore:
+    """One restore of one task's store."""
+
+    task: TaskId
+    instance: str
+    records: int
+    bytes: int
+    took_s: float

@@ -25,20 +25,18 @@ it does not know; a change that an earlier version would misread gets a new numb
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import msgspec
 
-from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.common.json_codec import from_numbered_json, to_numbered_json
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.incident import IncidentRecord, Watcher
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 from airflow_provider.kafka.names import assignment_topic, status_topic
@@ -106,7 +104,7 @@ def instance_of(key: bytes) -> str | None:
 
 def to_value(value: Value) -> bytes:
     """JSON of a value, with the number of its format."""
-    return to_json({"format": FORMAT, **{field.name: getattr(value, field.name) for field in fields(value)}})
+    return to_numbered_json(value, FORMAT)
 
 
 def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) -> bool:
@@ -117,7 +115,6 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
 
     Args:
         view: changed in place.
-        key: the record's key.
         value: the record's value; None deletes.
         appended_ms: the broker's append time, epoch ms.
 
@@ -134,7 +131,7 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
     if value is None:
         return _delete(view, kind, name)
     try:
-        read = _read(value, _TYPES[kind])
+        read = from_numbered_json(value, _TYPES[kind], FORMAT)
     except (msgspec.DecodeError, AssignmentError) as error:
         view.unreadable[key] = str(error)
         log.error("The record under %r of %s cannot be read and is left out: %s", key, view.application_id, error)
@@ -174,22 +171,6 @@ def forget_decisions(view: ControlView) -> None:
     view.assignment = view.job = None
     for held in (view.incidents, view.deployments, view.commands, view.faults):
         held.clear()
-
-
-@dataclass(frozen=True)
-class _Format:
-    """Of a value, the number of its format; a value without one is of the first."""
-
-    format: int = 1
-
-
-def _read(value: bytes, kind: type[Any]) -> Any:
-    found = from_json(value, _Format).format
-    if found > FORMAT:
-        raise msgspec.ValidationError(
-            f"found format {found}, this version reads up to {FORMAT}: a newer version wrote it, so upgrade this one"
-        )
-    return from_json(value, kind)
 
 
 def _advance(view: ControlView, appended_ms: int) -> None:

@@ -64,9 +64,7 @@ class ControlCursor:
     only when new clients got it for 20 s.
 
     Args:
-        view: what the records are applied to.
         topics: the topics that are read, each of one partition.
-        now: monotonic seconds.
         forgets: whether the view forgets the decisions of an assignment topic that was deleted and created again: a
             watcher has to see what is in force, while an instance goes on with what it read until a later generation
             comes.
@@ -155,7 +153,6 @@ class ControlCursor:
 
         Args:
             ends: of every topic; None when the brokers did not answer.
-            now: monotonic seconds.
 
         Returns:
             Whether the consumer has to be replaced by a new one, at `restart`.

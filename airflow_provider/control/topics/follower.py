@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -21,7 +20,7 @@ from airflow_provider.control.topics.cursor import (
     consumer_config,
     missing,
 )
-from airflow_provider.control.topics.silence import SilenceClock
+from airflow_provider.control.topics.liveness import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.broker_error import ConnectionErrors, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
@@ -55,7 +54,6 @@ class ControlFollower:
         self._hearing = False
 
     async def __aenter__(self) -> ControlFollower:
-        """Begin at the beginning of both topics."""
         self._consumer = self._new_consumer()
         try:
             await self._require_topics()
@@ -66,10 +64,7 @@ class ControlFollower:
         self._polled_at = time.monotonic()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the cluster."""
+    async def __aexit__(self, *_: object) -> None:
         await self._close(self._consumer)
 
     @property

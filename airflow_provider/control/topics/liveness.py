@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -31,7 +31,6 @@ class Timeouts:
     stall_s: float = 120.0
 
     def __post_init__(self) -> None:
-        """Refuse timeouts by which nothing, or everything, would be gone."""
         given = {
             "instance_timeout_s": self.instance_s, "start_timeout_s": self.start_s, "stall_timeout_s": self.stall_s
         }  # fmt: skip
@@ -58,9 +57,7 @@ def liveness(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) ->
     """Whether an instance lives.
 
     Args:
-        status: its newest one.
         silent_for_s: seconds since its last heartbeat, as far as the observer could read it.
-        timeouts: how long it may be silent.
     """
     if not status.state.alive:
         return Liveness.ENDED
@@ -73,9 +70,7 @@ def running_instances(
     """The instances that are up and live, sorted.
 
     Args:
-        statuses: the newest status of each instance.
         silent_for_s: seconds since each instance's last heartbeat; one that is not named was not silent.
-        timeouts: how long an instance may be silent.
     """
     return [
         name
@@ -86,13 +81,7 @@ def running_instances(
 
 
 def may_be_starting(status: InstanceStatus, now_ms: int, timeouts: Timeouts) -> bool:
-    """Whether a launch that was claimed may still be under way: an incarnation is the epoch ms of its launch.
-
-    Args:
-        status: the newest one of the instance.
-        now_ms: epoch ms.
-        timeouts: how long a start may take.
-    """
+    """Whether a launch that was claimed may still be under way: an incarnation is the epoch ms of its launch."""
     return status.state is InstanceState.STARTING and now_ms - status.incarnation < timeouts.start_s * 1000
 
 
@@ -100,3 +89,40 @@ def highest_generation(statuses: Collection[InstanceStatus]) -> int:
     """The greatest generation that living instances carry out or found in commit records; 0 where there is none."""
     committed = (t.committed_generation or 0 for s in statuses if s.state.alive for t in s.tasks)
     return max([*(s.generation for s in statuses if s.state.alive), *committed], default=0)
+
+
+class SilenceClock:
+    """Counts the silence of instances so that only an instance's own silence counts, never an outage of the observer.
+
+    The caller passes the time in, so that nothing here knows a clock.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
+        self._since = 0.0
+
+    def heard(self, instance: str, now: float) -> None:
+        """A heartbeat of an instance was read."""
+        self._heard[instance] = now
+
+    def expect(self, instances: Iterable[str], now: float) -> None:
+        """Count the silence of these too although they never sent a heartbeat: since they are first expected."""
+        self._expected = {name: self._expected.get(name, now) for name in instances}
+
+    def restart(self, now: float) -> None:
+        """Begin again for every instance: until now the observer could not have read a heartbeat."""
+        self._since = now
+
+    def silent_for_s(self, now: float) -> Mapping[str, float]:
+        """Seconds of silence of each that sent a heartbeat or is expected to, none longer than the observer reads."""
+        return {name: now - max(at, self._since) for name, at in (self._expected | self._heard).items()}
+
+    def heard_since(self) -> frozenset[str]:
+        """Instances that sent a heartbeat since the observer reads; what history says of others may be long past."""
+        return frozenset(name for name, heard in self._heard.items() if heard > self._since)
+
+    def longest_s(self, instances: Iterable[str], now: float) -> float:
+        """The longest silence among these; 0 when none of them ever sent a heartbeat."""
+        silent = self.silent_for_s(now)
+        return max((silent.get(name, 0.0) for name in instances), default=0.0)

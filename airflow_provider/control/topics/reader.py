@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Collection, Mapping
-from types import TracebackType
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.control.topics.cursor import (
     LOOK_TIMEOUT_S,
+    MISSING_S,
     UNKNOWN_TOPIC,
     ControlCursor,
     Ends,
@@ -22,6 +23,7 @@ from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 
 class ControlReader:
@@ -42,13 +44,9 @@ class ControlReader:
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
-        """Itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -95,7 +93,6 @@ class ControlReader:
 
         Args:
             expected: names those that are waited for, asked after each record.
-            timeout_s: how long to wait at most.
             since: by instance, the append time (`ControlView.heard_at_ms`) after which one counts; None for now.
 
         Returns:
@@ -116,9 +113,6 @@ class ControlReader:
 
     def listen_for_watcher(self, timeout_s: float) -> bool:
         """Wait until a watcher says that it watches: what it said before proves nothing of now.
-
-        Args:
-            timeout_s: how long to wait at most.
 
         Returns:
             Whether one did.
@@ -192,3 +186,26 @@ class ControlReader:
         consumer = Consumer(consumer_config(self._connection, self.view.application_id) | {"error_cb": self._errors})
         consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._cursor.restart().items()])
         return consumer
+
+
+_PAUSE_S: Final = 1.0
+
+
+def stay_absent(connection: KafkaConnection, application_id: str) -> bool:
+    """Whether the brokers do not know both control topics of an application, asked again and again for 20 s.
+
+    Returns:
+        False as soon as both are known, and where no broker answers: then nothing can be said.
+    """
+    topics = (assignment_topic(application_id), status_topic(application_id))
+    deadline = time.monotonic() + MISSING_S
+    while True:
+        try:
+            admin = TopicAdmin(connection)  # a new client: an old one remembers what it was answered
+            if all(admin.describe(topic) is not None for topic in topics):
+                return False
+        except BrokerUnreachableError:
+            return False
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(_PAUSE_S)

@@ -36,7 +36,6 @@ class SpanReader:
     right, `BrokerUnreachableError` for the rest.
 
     Args:
-        application_id: the application that reads.
         timeout_s: how long all of it may take, from now on.
         missing: what is raised where the topic does not exist; None for what the brokers say.
     """
@@ -58,7 +57,6 @@ class SpanReader:
         self._consumer = Consumer(consumer_config(connection, application_id) | config)
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
@@ -75,7 +73,6 @@ class SpanReader:
         """Where a partition begins, and its end as it is now.
 
         Args:
-            partition: of the topic.
             since_ms: begin at what the brokers, or the producers where the topic says so, timed then or later, epoch
                 ms; None for the first record that there is.
         """

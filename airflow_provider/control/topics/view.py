@@ -1,19 +1,19 @@
-"""What the control topics hold at one moment."""
+"""What the control topics hold at one moment, and what of it has outlived its use."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.incident import IncidentRecord
+from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, Watcher
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness
 
 
@@ -22,12 +22,9 @@ class ControlView:
     """The newest value under every key of ``<app>-assignment`` and ``<app>-status``.
 
     Args:
-        assignment: the newest generation; None before the first.
         heard_at_ms: by instance, when the broker appended that status, epoch ms of the broker's clock: the only
             clock by which two hosts can be compared.
         newest_ms: the append time of the newest heartbeat in ``<app>-status``, same clock; 0 before any.
-        deployments: by instance.
-        incidents: by `Incident.id`.
         commands: by instance, and by `Command.id` in the order in which they were given: those not yet done.
         faults: by `InjectedFault.id`, what drills did.
         job: what the job is made of, as its topics were created last; None where it was not described.
@@ -103,3 +100,53 @@ class ControlView:
         silent = self.silent_for_s
         alive = (n for n, s in self.statuses.items() if liveness(s, silent[n], timeouts) is Liveness.ALIVE)
         return tuple(sorted(alive))
+
+
+_DAY_MS = 86_400_000
+
+
+_INCIDENT_MS: Final = 30 * _DAY_MS
+"""How long an incident is remembered, after it was decided; what a drill did, too."""
+_MAX_INCIDENTS: Final = 100
+"""How many resolved incidents, the newest."""
+_RESOLVED_MS: Final = _DAY_MS
+"""How long a resolved incident that ``<app>-history`` has and no decision looks at any more, after it was resolved: as
+long as a drill, or another try of a task, may still ask for it."""
+_INSTANCE_MS: Final = 30 * _DAY_MS
+"""How long an instance that the assignment does not name, its deployment and commands to it, after its last word."""
+
+
+def outdated(
+    view: ControlView, now_ms: int
+) -> tuple[IncidentRecord | InstanceStatus | Deployment | Command | InjectedFault, ...]:
+    """The values whose keys can go.
+
+    An incident answers nothing any more once it is old: the generation that answered it names its instance no longer.
+    One of a task is looked at for longer: it says where the task failed before.
+    """
+    newest = sorted(view.incidents.values(), key=lambda record: record.decided_at_ms, reverse=True)
+    resolved = [record for record in newest if record.resolved_at_ms is not None]
+    surplus = {record.incident.id for record in resolved[_MAX_INCIDENTS:]}
+    incidents = [
+        record
+        for record in newest
+        if record.incident.id in surplus
+        or now_ms - record.decided_at_ms > _INCIDENT_MS
+        or (_told(record) and now_ms - (record.resolved_at_ms or now_ms) > _RESOLVED_MS)
+    ]
+    named = view.assignment.instances if view.assignment else ()
+    # By the broker's clock alone: the newest word of any instance against this one's.
+    gone = [
+        status
+        for name, status in sorted(view.statuses.items())
+        if name not in named and view.newest_ms - view.heard_at_ms.get(name, 0) > _INSTANCE_MS
+    ]
+    deployments = [view.deployments[s.instance] for s in gone if s.instance in view.deployments]
+    commands = [command for s in gone for command in view.commands.get(s.instance, {}).values()]
+    faults = [fault for fault in view.faults.values() if now_ms - fault.injected_at_ms > _INCIDENT_MS]
+    return (*incidents, *gone, *deployments, *commands, *faults)
+
+
+def _told(record: IncidentRecord) -> bool:
+    of_task = record.incident.kind in (IncidentKind.TASK_FAILED, IncidentKind.TASK_STALLED)
+    return record.in_history and not of_task

@@ -42,7 +42,6 @@ class ControlWriter:
         )
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -123,7 +122,6 @@ def write_control(connection: KafkaConnection, application_id: str, *values: Val
     """Store values that need no fencing, one after the other.
 
     Args:
-        values: commands, deployments, incidents, statuses.
         timeout_s: how long each may take.
 
     Raises:

@@ -18,8 +18,7 @@ from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.topics.cursor import MISSING_S
 from airflow_provider.control.topics.follower import ControlFollower
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.waiting.conditions import Condition, Evaluation, Needs, Outcome, WaitResult
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Observation, Outcome, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 
@@ -39,10 +38,7 @@ class ConditionWait:
     connection lacks a right.
 
     Args:
-        condition: what is waited for.
         connect: gives the cluster, each time that the topics are followed anew.
-        timeouts: by which instances are found to live.
-        give_up_at: monotonic seconds.
         say: gets what is the case when that has changed, every two seconds at most.
     """
 
@@ -150,14 +146,7 @@ def wait_for(
     timeouts: Timeouts | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> WaitResult:
-    """Wait in this thread.
-
-    Args:
-        condition: what is waited for.
-        timeout_s: how long to wait at most.
-        timeouts: by which instances are found to live; None for the defaults.
-        say: gets what is the case when that has changed.
-    """
+    """Wait in this thread."""
     by = timeouts or Timeouts()
 
     async def connect() -> KafkaConnection:
@@ -175,11 +164,7 @@ def wait_for(
 
 
 class ConditionRecords:
-    """Reads and works out what a condition needs, again and again, in a thread: it would hold up an event loop.
-
-    Args:
-        needs: of the condition.
-    """
+    """Reads and works out what a condition needs, again and again, in a thread: it would hold up an event loop."""
 
     def __init__(self, application_id: str, needs: Needs) -> None:
         self._application_id = application_id

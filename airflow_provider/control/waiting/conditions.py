@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from airflow_provider.common import json_codec
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome, WaitResult
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Needs,
+    Outcome,
+    WaitResult,
+)
 from airflow_provider.control.waiting.figures import (
     ChangelogGrowthWithin,
     DiskSpaceFree,

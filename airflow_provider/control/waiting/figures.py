@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.predicted_rto import predict_by
-from airflow_provider.control.outlook.rto_basis import RtoBasis
-from airflow_provider.control.records.status import TaskState
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
-from airflow_provider.control.waiting.messages import active_line, task_list
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.outlook.predicted_rto import RtoBasis, predict_by
+from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Needs,
+    Observation,
+    Outcome,
+    active_line,
+    met_unless,
+    task_list,
+)
 from airflow_provider.control.waiting.task import active_task, chosen_tasks, refuse_unknown
 
 _MIB = 1 << 20
 
 
 class SourceLagWithin(Condition, frozen=True, kw_only=True):
-    """Tasks run, and the source of each holds no more than so many unread records.
-
-    Args:
-        max_lag_records: the bound.
-        tasks: which; None for all.
-    """
+    """Tasks run, and the source of each holds no more than so many unread records."""
 
     max_lag_records: int
     tasks: tuple[TaskId, ...] | None = None
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "every task" if self.tasks is None else task_list(self.tasks)
         return f"{which} to have {self.max_lag_records:,} unread records of its source or fewer"
 
@@ -50,18 +50,14 @@ class SourceLagWithin(Condition, frozen=True, kw_only=True):
                 lags[str(task_id)] = lag
                 if lag > self.max_lag_records:
                     waiting.append(f"task {task_id} on {where} has {lag:,} unread records of its source")
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
-        return Evaluation(Outcome.MET, f"all have {self.max_lag_records:,} or fewer", {"lag_records": lags})
+        return met_unless(waiting, f"all have {self.max_lag_records:,} or fewer", {"lag_records": lags})
 
 
 class ChangelogGrowthWithin(Condition, frozen=True, kw_only=True):
     """The changelogs of tasks grow by no more than so many records a day, before compaction.
 
     Args:
-        max_records_per_day: the bound, for each task.
         window_s: by the figures of so many seconds back.
-        tasks: which; None for all.
     """
 
     max_records_per_day: int
@@ -69,7 +65,6 @@ class ChangelogGrowthWithin(Condition, frozen=True, kw_only=True):
     tasks: tuple[TaskId, ...] | None = None
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "every task" if self.tasks is None else task_list(self.tasks)
         return f"the changelog of {which} to grow by {self.max_records_per_day:,} records a day or fewer"
 
@@ -94,9 +89,7 @@ class ChangelogGrowthWithin(Condition, frozen=True, kw_only=True):
             found[str(task_id)] = round(growth.records_per_day)
             if growth.records_per_day > self.max_records_per_day:
                 waiting.append(f"that of task {task_id} grows by {growth.records_per_day:,.0f} records a day")
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
-        return Evaluation(Outcome.MET, "all grow as slowly", {"records_per_day": found})
+        return met_unless(waiting, "all grow as slowly", {"records_per_day": found})
 
 
 class DiskSpaceFree(Condition, frozen=True, kw_only=True):
@@ -104,14 +97,12 @@ class DiskSpaceFree(Condition, frozen=True, kw_only=True):
 
     Args:
         min_free_bytes: how much each must have left.
-        instances: which; None for all that are assigned.
     """
 
     min_free_bytes: int
     instances: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "every instance" if self.instances is None else ", ".join(self.instances)
         return f"{which} to have {self.min_free_bytes / _MIB:,.0f} MiB of disk left"
 
@@ -133,24 +124,16 @@ class DiskSpaceFree(Condition, frozen=True, kw_only=True):
                 if free[name] < self.min_free_bytes:
                     where = f"at {status.disk.folder} on {status.stores_host}"
                     waiting.append(f"{name} has {free[name] / _MIB:,.0f} MiB left {where}")
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
-        return Evaluation(Outcome.MET, "all have room", {"free_bytes": free})
+        return met_unless(waiting, "all have room", {"free_bytes": free})
 
 
 class PredictedRtoWithin(Condition, frozen=True, kw_only=True):
-    """A failure of any task's active instance would cost no more than so many seconds now.
-
-    Args:
-        max_rto_s: the bound.
-        basis: by which it is predicted.
-    """
+    """A failure of any task's active instance would cost no more than so many seconds now."""
 
     max_rto_s: float
     basis: RtoBasis
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"every task to have a predicted RTO of {self.max_rto_s:g} s or less"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -167,7 +150,5 @@ class PredictedRtoWithin(Condition, frozen=True, kw_only=True):
             for task_id, total_ms in totals.items()
             if total_ms is None or total_ms > 1000 * self.max_rto_s
         ]
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"predicted_rto_ms": {str(task_id): total_ms for task_id, total_ms in totals.items()}}
-        return Evaluation(Outcome.MET, f"all are within {self.max_rto_s:g} s", result)
+        return met_unless(waiting, f"all are within {self.max_rto_s:g} s", result)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.records.command import TASK_KILLED
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.command import TASK_KILLED, CommandKind
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.liveness import Liveness
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.waiting.messages import either, end_of, instance_line
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Observation,
+    Outcome,
+    end_of,
+    instance_line,
+    met_unless,
+)
 from airflow_provider.error_decision import is_permanent
+
+if TYPE_CHECKING:
+    from airflow_provider.control.topics.reader import ControlReader
+
 
 _START_IT: Final = "its supervisor has to start it (`stateful-streams run --supervised` on its host), Airflow does not"
 
@@ -28,7 +40,6 @@ class InstanceRunning(Condition, frozen=True):
     incarnation: int
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"instance {self.instance} to run"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -54,7 +65,6 @@ class SupervisedRunning(Condition, frozen=True):
     incarnation: int
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"instance {self.instance} to be started by its supervisor"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -78,7 +88,6 @@ class InstanceEnded(Condition, frozen=True):
     """An instance shut down cleanly.
 
     Args:
-        incarnation: the process that is watched.
         for_life: whether an Airflow task stands for the instance as long as that lives, not for one process: it goes on
             with a replacement, and a stop because such a task was ended or cleared is no end that was meant.
     """
@@ -88,7 +97,6 @@ class InstanceEnded(Condition, frozen=True):
     for_life: bool = False
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"instance {self.instance} to shut down cleanly"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -108,18 +116,13 @@ class InstanceEnded(Condition, frozen=True):
 
 
 class InstanceInState(Condition, frozen=True):
-    """An instance is in one of some states.
-
-    Args:
-        states: the states that are waited for.
-    """
+    """An instance is in one of some states."""
 
     instance: str
     states: tuple[InstanceState, ...]
 
     def __str__(self) -> str:
-        """What is waited for."""
-        return f"instance {self.instance} to be {either(s.value for s in self.states)}"
+        return f"instance {self.instance} to be {' or '.join(s.value for s in self.states)}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
         """A silent instance is in no state but ended."""
@@ -144,7 +147,6 @@ class CommandDone(Condition, frozen=True):
     command: str
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"instance {self.instance} to carry out command {self.command}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -173,14 +175,12 @@ class ProcessingPaused(Condition, frozen=True):
 
     Args:
         incarnations: by instance, the process that was asked.
-        paused: which of the two.
     """
 
     incarnations: dict[str, int]
     paused: bool = True
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"{', '.join(sorted(self.incarnations))} to {'pause' if self.paused else 'process again'}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -198,7 +198,29 @@ class ProcessingPaused(Condition, frozen=True):
                 return Evaluation(Outcome.FAILED, end_of(status, seen))
             elif status.paused != self.paused:
                 waiting.append(f"{name} {'processes' if self.paused else 'is paused'}")
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"instances": sorted(self.incarnations), "paused": self.paused}
-        return Evaluation(Outcome.MET, "all of them report it", result)
+        return met_unless(waiting, "all of them report it", result)
+
+
+def is_stopping(view: ControlView, instance: str) -> bool:
+    """Whether an instance lives and is shutting down, or was asked to."""
+    status = view.statuses.get(instance)
+    if status is None or not status.state.alive:
+        return False
+    if status.state is InstanceState.STOPPING or status.stop_hand_over is not None:
+        return True
+    return any(
+        command.kind is CommandKind.STOP and command.incarnation == status.incarnation
+        for command in view.commands.get(instance, {}).values()
+    )
+
+
+def await_shutdown(reader: ControlReader, instance: str, timeout_s: float) -> None:
+    """Wait until an instance is not shutting down any more; return after `timeout_s` in any case.
+
+    Args:
+        reader: has read the control topics to their end.
+    """
+    deadline = time.monotonic() + timeout_s
+    while is_stopping(reader.view, instance) and time.monotonic() < deadline:
+        reader.poll(0.2)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.drill_age import drill_overdue, passed_drill
+from airflow_provider.control.outlook.slo import drill_overdue, passed_drill
 from airflow_provider.control.topics.liveness import Liveness
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
-from airflow_provider.control.waiting.messages import end_of, instance_line, task_list
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Needs,
+    Observation,
+    Outcome,
+    end_of,
+    instance_line,
+    task_list,
+)
 
 
 class FaultTaken(Condition, frozen=True, kw_only=True):
     """Instances have done to themselves what a drill asked, or their processes are gone.
 
     Args:
-        processes: by name, the incarnation of each.
-        command: the id of the fault's command.
         tasks: those whose stores have to report it; none where the instance does.
         ends_process: whether the process has to be gone, and cannot report that it was asked.
     """
@@ -27,7 +32,6 @@ class FaultTaken(Condition, frozen=True, kw_only=True):
     ends_process: bool = False
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"{', '.join(sorted(self.processes))} to inject {self.command} into itself"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -57,18 +61,13 @@ class FaultTaken(Condition, frozen=True, kw_only=True):
 
 
 class FaultEnded(Condition, frozen=True):
-    """An instance reports that a drill's fault, which lasts for a while, is over.
-
-    Args:
-        command: the id of the fault's command.
-    """
+    """An instance reports that a drill's fault, which lasts for a while, is over."""
 
     instance: str
     incarnation: int
     command: str
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"{self.command} on {self.instance} to be over"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -98,7 +97,6 @@ class DrillPassedWithin(Condition, frozen=True, kw_only=True):
     cause: str | None = None
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "a drill" if self.cause is None else f"a drill of kind {self.cause}"
         return f"{which} to have been passed within the last {self.max_age_s:g} s"
 
@@ -128,7 +126,6 @@ class IncidentResolved(Condition, frozen=True):
     generation: int = 0
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"the failure of {self.instance} (incarnation {self.incarnation}) to be answered and resolved"
 
     def evaluate(self, seen: Observation) -> Evaluation:

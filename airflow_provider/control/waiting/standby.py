@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.status import CertificateStatus, Role, SnapshotStatus, TaskState, TaskStatus
-from airflow_provider.control.topics.liveness import Liveness
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Outcome
-from airflow_provider.control.waiting.messages import active_line, copy_line, end_of, task_list
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.status import (
+    CertificateStatus,
+    InstanceState,
+    Role,
+    SnapshotStatus,
+    TaskState,
+    TaskStatus,
+)
+from airflow_provider.control.topics.liveness import Liveness, Timeouts
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Observation,
+    Outcome,
+    active_line,
+    copy_line,
+    end_of,
+    met_unless,
+    task_list,
+)
 from airflow_provider.control.waiting.task import active_task, chosen_tasks, refuse_unknown
+from airflow_provider.errors import InstanceError
 
 
 class StandbysWarm(Condition, frozen=True, kw_only=True):
@@ -17,7 +38,6 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
 
     Args:
         num_standby_replicas: how many warm standbys a task must have; None for all that it is assigned.
-        tasks: which; None for all.
         max_lag_records: a standby counts when its lag is at most this many records; None does not look at it.
         max_lag_s: the same in seconds.
         generation: the assignment that is waited for, or a newer one.
@@ -36,7 +56,6 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
     wait_for_instances: bool = True
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "every task" if self.tasks is None else f"{task_list(self.tasks)}"
         bounds = [f"{self.max_lag_records} records"] if self.max_lag_records is not None else []
         bounds += [f"{self.max_lag_s:g} s"] if self.max_lag_s is not None else []
@@ -79,10 +98,8 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
             if len(near) < wanted:
                 found = ", ".join(f"{n} {copy_line(c)}" for n, c in copies.items()) or "none assigned"
                 waiting.append(f"task {task_id} has {len(near)} of {wanted} standbys ({found})")
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"generation": assignment.generation, "lag_records": lags}
-        return Evaluation(Outcome.MET, f"all are warm in generation {assignment.generation}", result)
+        return met_unless(waiting, f"all are warm in generation {assignment.generation}", result)
 
     def _near(self, task: TaskStatus, now_ms: int) -> bool:
         if not task.ready or task.lag_records is None:
@@ -124,6 +141,9 @@ def copy(seen: Observation, instance: str, task_id: TaskId) -> TaskStatus | None
     return task if task is not None and task.role is Role.STANDBY else None
 
 
+_DIVERGED: Final = "it held something else than its active's store; it was moved aside and restored"
+
+
 class StandbysCompared(Condition, frozen=True):
     """An instance has compared some of its standbys' stores with what their actives' held, as a command asked.
 
@@ -131,7 +151,6 @@ class StandbysCompared(Condition, frozen=True):
     ``diverged`` (by task, what was found, of one that held something else: it is restored from its changelog).
 
     Args:
-        incarnation: the process that was asked.
         before: by task, what was known before the command.
     """
 
@@ -141,7 +160,6 @@ class StandbysCompared(Condition, frozen=True):
     before: dict[TaskId, CertificateStatus]
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"{self.instance} to compare its standbys of {task_list(tuple(self.before))} with their actives"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -167,18 +185,12 @@ class StandbysCompared(Condition, frozen=True):
             if task is None or now.command in (None, before.command):
                 waiting.append(f"task {task_id} is not compared yet ({copy_line(task)})")
             elif now.divergences > before.divergences:
-                diverged[str(task_id)] = _difference(task)
+                # The error leaves the status as soon as the store is restored.
+                diverged[str(task_id)] = task.error or _DIVERGED
             else:
                 positions[str(task_id)] = now.position
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"instance": self.instance, "positions": positions, "diverged": diverged}
-        return Evaluation(Outcome.MET, f"{len(positions)} hold the same, {len(diverged)} do not", result)
-
-
-def _difference(task: TaskStatus) -> str:
-    # The error leaves the status as soon as the store is restored.
-    return task.error or "it held something else than its active's store; it was moved aside and restored"
+        return met_unless(waiting, f"{len(positions)} hold the same, {len(diverged)} do not", result)
 
 
 class SnapshotsTaken(Condition, frozen=True):
@@ -193,7 +205,6 @@ class SnapshotsTaken(Condition, frozen=True):
     before: dict[TaskId, SnapshotStatus]
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"{self.instance} to take snapshots of {task_list(tuple(self.before))}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -215,22 +226,15 @@ class SnapshotsTaken(Condition, frozen=True):
                 waiting.append(f"task {task_id} {'is not there' if task is None else 'has no new one yet'}")
             else:
                 positions[str(task_id)] = now.position
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
-        return Evaluation(Outcome.MET, "all are taken", {"instance": self.instance, "positions": positions})
+        return met_unless(waiting, "all are taken", {"instance": self.instance, "positions": positions})
 
 
 class AllOf(Condition, frozen=True):
-    """All of some conditions are met. The result has ``results``, that of each in their order.
-
-    Args:
-        conditions: of one instance each.
-    """
+    """All of some conditions are met. The result has ``results``, that of each in their order."""
 
     conditions: tuple[SnapshotsTaken | StandbysCompared, ...]
 
     def __str__(self) -> str:
-        """What is waited for."""
         return "; ".join(map(str, self.conditions))
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -240,3 +244,64 @@ class AllOf(Condition, frozen=True):
             if lines := [one.seen for one in found if one.outcome is outcome]:
                 return Evaluation(outcome, "; ".join(lines))
         return Evaluation(Outcome.MET, "all are done", {"results": [one.result for one in found]})
+
+
+_NOTHING: Final = {
+    CommandKind.SNAPSHOT: ("copy", "Snapshots are taken of standbys"),
+    CommandKind.CERTIFY: ("compare", "Standbys are compared with their actives"),
+}
+
+
+def standby_commands(
+    view: ControlView,
+    kind: CommandKind,
+    run_id: str,
+    instances: Collection[str] | None = None,
+    tasks: Collection[TaskId] = (),
+) -> list[Command]:
+    """What to ask of each instance that holds a standby.
+
+    Args:
+        kind: `CommandKind.SNAPSHOT` or `CommandKind.CERTIFY`.
+        run_id: begins the ids of the commands; another one for each time that it is asked.
+
+    Raises:
+        InstanceError: no running instance holds such a standby.
+    """
+    running = view.healthy(Timeouts())
+    found = []
+    for name in running if instances is None else instances:
+        status = view.statuses.get(name)
+        if name in running and status is not None and status.state is InstanceState.RUNNING:
+            held = tuple(
+                task.task for task in status.tasks if task.role is Role.STANDBY and (not tasks or task.task in tasks)
+            )
+            if held:
+                command = Command(
+                    id=f"{run_id}/{name}", kind=kind, instance=name, incarnation=status.incarnation, tasks=held
+                )
+                found.append(command)
+    if not found:
+        do, why = _NOTHING[kind]
+        wanted = f"standby of {', '.join(map(str, tasks))}" if tasks else "standby"
+        named = ", ".join(map(repr, instances or ()))
+        holds = f"instance {named} of" if named else "no running instance of"
+        raise InstanceError(
+            f"There is nothing to {do}: {holds} {view.application_id!r} holds {'no' if named else 'a'} {wanted}. "
+            f"{why}; look at the status."
+        )
+    return found
+
+
+def done(view: ControlView, commands: Collection[Command]) -> AllOf:
+    """What to wait for after `standby_commands`."""
+    return AllOf(tuple(_done(view, command) for command in commands))
+
+
+def _done(view: ControlView, command: Command) -> SnapshotsTaken | StandbysCompared:
+    status = view.statuses[command.instance]
+    standbys = [task for task in status.tasks if task.task in command.tasks]
+    if command.kind is CommandKind.SNAPSHOT:
+        return SnapshotsTaken(command.instance, command.id, {task.task: task.snapshot for task in standbys})
+    certificates = {task.task: task.certificate for task in standbys}
+    return StandbysCompared(command.instance, status.incarnation, command.id, certificates)

@@ -8,17 +8,24 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness
-from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Outcome
+from airflow_provider.control.waiting.evaluation import (
+    Condition,
+    Evaluation,
+    Observation,
+    Outcome,
+    active_line,
+    copy_line,
+    end_of,
+    met_unless,
+    task_list,
+)
 from airflow_provider.control.waiting.instance import CommandDone
-from airflow_provider.control.waiting.messages import active_line, copy_line, either, end_of, task_list
-from airflow_provider.control.waiting.observation import Observation
 
 
 class TaskInState(Condition, frozen=True):
     """A task is in one of some states, on the instance that is assigned or on a named one.
 
     Args:
-        states: the states that are waited for.
         instance: where; None for the assigned active.
     """
 
@@ -27,9 +34,8 @@ class TaskInState(Condition, frozen=True):
     instance: str | None = None
 
     def __str__(self) -> str:
-        """What is waited for."""
         where = f" on {self.instance}" if self.instance else ""
-        return f"task {self.task}{where} to be {either(s.value for s in self.states)}"
+        return f"task {self.task}{where} to be {' or '.join(s.value for s in self.states)}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
         """A task on a silent instance is in no state."""
@@ -56,7 +62,6 @@ class TasksRunning(Condition, frozen=True):
     """Tasks are processed by the instance that is assigned, without an error.
 
     Args:
-        tasks: which; None for all.
         on: the instance that has to be their active one; None for any.
         generation: the assignment that is waited for, or a newer one.
     """
@@ -66,7 +71,6 @@ class TasksRunning(Condition, frozen=True):
     generation: int = 1
 
     def __str__(self) -> str:
-        """What is waited for."""
         which = "every task" if self.tasks is None else f"{task_list(self.tasks)}"
         return f"{which} to run{f' on {self.on}' if self.on else ''} (generation {self.generation} or newer)"
 
@@ -90,10 +94,8 @@ class TasksRunning(Condition, frozen=True):
                 waiting.append(active_line(assignment, task_id, task))
             else:
                 owners[str(task_id)] = owner
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         result = {"generation": assignment.generation, "active": owners}
-        return Evaluation(Outcome.MET, f"generation {assignment.generation} is in effect", result)
+        return met_unless(waiting, f"generation {assignment.generation} is in effect", result)
 
 
 def chosen_tasks(assignment: Assignment, tasks: tuple[TaskId, ...] | None) -> Iterable[TaskId]:
@@ -133,7 +135,6 @@ class TasksReplayed(Condition, frozen=True):
     tasks: tuple[TaskId, ...]
 
     def __str__(self) -> str:
-        """What is waited for."""
         return f"instance {self.instance} to replay {task_list(self.tasks)}"
 
     def evaluate(self, seen: Observation) -> Evaluation:
@@ -162,7 +163,5 @@ class TasksReplayed(Condition, frozen=True):
             else:
                 restored[str(task_id)] = task.restore.records
                 sizes[str(task_id)], seconds[str(task_id)] = task.restore.bytes, task.restore.took_s
-        if waiting:
-            return Evaluation(Outcome.WAITING, "; ".join(waiting))
         figures = {"restored_records": restored, "restored_bytes": sizes, "restore_s": seconds}
-        return Evaluation(Outcome.MET, "all are whole", {"instance": self.instance, **figures})
+        return met_unless(waiting, "all are whole", {"instance": self.instance, **figures})

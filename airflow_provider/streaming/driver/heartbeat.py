@@ -29,8 +29,7 @@ from airflow_provider.control.records.status import (
 )
 from airflow_provider.error_text import bounded, error_text
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.launch.pulse import Pulse
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.run_folder import Pulse, RunFolder
 from airflow_provider.streaming.driver.slots.slot_report import as_planned
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 

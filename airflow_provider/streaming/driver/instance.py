@@ -21,8 +21,7 @@ from airflow_provider.control.application.job_change import refuse_other_stages
 from airflow_provider.control.outlook.metrics_topic import MetricsWriter
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState, TaskStatus
-from airflow_provider.control.topics.commit import CommitTopics
-from airflow_provider.control.topics.commit_reader import last_of_tasks
+from airflow_provider.control.topics.commits import CommitTopics, last_of_tasks
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import AccessError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection

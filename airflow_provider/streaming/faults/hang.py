@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.drill_fault import LONGEST_FAULT_S
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StatefulStreamsError

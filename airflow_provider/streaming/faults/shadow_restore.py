@@ -23,13 +23,8 @@ from airflow_provider.changelog.restore_settings import RestoreSettings, Throttl
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import FailureStatus
-from airflow_provider.control.records.task_restore import TaskRestore
-from airflow_provider.errors import (
-    BrokerUnreachableError,
-    InstanceError,
-    StatefulStreamsError,
-    StoreDivergedError,
-)
+from airflow_provider.control.records.task_state import TaskRestore
+from airflow_provider.errors import BrokerUnreachableError, InstanceError, StatefulStreamsError, StoreDivergedError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store

@@ -16,11 +16,11 @@ from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.json.misread_values import MisreadValues
 from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
 from airflow_provider.streaming.json.types import json_schema, json_type, type_name
-from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec, StoreSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.planner.stage_topics import changelog_of
 from airflow_provider.streaming.planner.union_check import check_union
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.drill_fault import DRILLS
 from airflow_provider.control.records.status import (
     CertificateStatus,
     DiskStatus,
@@ -24,15 +25,13 @@ from airflow_provider.control.records.status import (
     Role,
     SnapshotStatus,
     SourceStatus,
-    TaskState,
     TaskStatus,
 )
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore, TaskState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, InstanceSettings
-from airflow_provider.launch.pulse import Pulse
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.run_folder import Pulse, RunFolder
 
 HEARTBEAT_S = 0.5
 
@@ -151,7 +150,7 @@ def main() -> int:
                     replays |= dict.fromkeys(command.tasks, command.id)
                 if command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
                     paused = command.kind is CommandKind.PAUSE
-                if command.kind.is_fault and "REFUSE_FAULTS" in os.environ:
+                if command.kind in {spec.command for spec in DRILLS.values()} and "REFUSE_FAULTS" in os.environ:
                     refusals[command.id] = "the job allows no faults"
                 elif command.kind is CommandKind.HANG:
                     helper = [

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.host_name import HOST_VARIABLE
-from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.launch.sole_instance import InstanceProcesses
 from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from tests.integration.airflow.running import context, run

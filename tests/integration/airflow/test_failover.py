@@ -16,15 +16,11 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow_provider.assets import answers, answers_alias
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import FailoverAnswer, IncidentEvent
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.publisher import AssignmentPublisher
-from airflow_provider.errors import (
-    AssignmentError,
-    BrokerUnreachableError,
-)
+from airflow_provider.errors import AssignmentError, BrokerUnreachableError
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.operators.assignment import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.application.rights import Role
-from airflow_provider.control.placement.hosts import tasks_on_one_host
+from airflow_provider.control.placement.assignor import tasks_on_one_host
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.kafka.connection import KafkaConnection

@@ -31,7 +31,7 @@ from tests.builders import active, assigned, standby
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
-from tests.unit.control.history.test_drill_age import PASSED
+from tests.unit.control.outlook.test_drill_age import PASSED
 
 IN_A_WORKER: dict[str, Any] = {"deferrable": False, "poke_interval": 0.1}
 
@@ -167,7 +167,7 @@ def test_soft_fail_skips(application: Application) -> None:
 def test_sensor_of_an_application_that_does_not_exist_fails_for_good(
     deferrable: bool, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("waiting.condition_wait", "topics.topic_absence"):
+    for module in ("waiting.condition_wait", "topics.reader"):
         monkeypatch.setattr(f"airflow_provider.control.{module}.MISSING_S", 2.0)
     sensor = InstanceStateSensor(
         task_id="state",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.history.drill_age import passed_drill
 from airflow_provider.control.history.topic import read_history
+from airflow_provider.control.outlook.slo import passed_drill
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec

@@ -13,9 +13,9 @@ import pytest
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.outlook.metrics_topic import MetricsWriter
+from airflow_provider.control.records.incident import Watcher
 from airflow_provider.control.records.metrics import metrics_record
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.writer import ControlWriter
 from tests.builders import active, assigned, instance, placed
 from tests.integration.launch.application import Application

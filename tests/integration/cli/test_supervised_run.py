@@ -20,7 +20,7 @@ from airflow_provider.control.records.command import RESTART, Command, CommandKi
 from airflow_provider.control.records.deployment import Placement
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.launch.launcher import LAUNCHER
-from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.launch.sole_instance import InstanceProcesses
 from tests.builders import assigned
 from tests.integration.cli.conftest import Launch
 from tests.integration.launch.application import FAKE_INSTANCE, Application

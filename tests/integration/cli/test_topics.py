@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.cli.main import main
-from airflow_provider.control.topics.commit import COMMIT_KEY
+from airflow_provider.control.topics.commits import COMMIT_KEY
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider.control.drills.outputs import check_outputs
+from airflow_provider.control.drills.judgement import judge_outputs
 from airflow_provider.control.records.history import OutputCheck, OutputCount
 from airflow_provider.errors import StateError
 from airflow_provider.kafka.topic_admin import TopicAdmin
@@ -142,7 +142,7 @@ def test_records_that_a_person_deleted_are_lost_and_those_that_the_topic_does_no
     assert (count.committed, count.found) == (7, 0)
     assert count.lost >= 7  # a transaction's marker has an offset too
     with pytest.raises(StateError, match=r"lost \d+ offsets .*cleanup\.policy=delete, retention\.ms=\d+"):
-        check_outputs(writing.count(before))
+        judge_outputs(writing.count(before))
 
     TopicAdmin(writing.connection).alter_setting(writing.sink, "retention.ms", "60000")
     assert "has deleted records that are younger than the fault" in str(writing.count(before).unmeasured)

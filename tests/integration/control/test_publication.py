@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.topics.publication import publish_by
-from airflow_provider.control.topics.publisher import AssignmentPublisher
+from airflow_provider.control.topics.publisher import AssignmentPublisher, publish_by
 from airflow_provider.errors import FencedError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin

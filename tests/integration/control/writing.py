@@ -12,7 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.records.drill_fault import OutputCut
 from airflow_provider.control.records.history import OutputCheck
-from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commits import CommitTopics
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin

@@ -17,8 +17,7 @@ from typing import Any, Final
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState
@@ -267,11 +266,11 @@ class Accounts:
         return self._publish(wanted, tuple(active))
 
     def _publish(self, wanted: Mapping[TaskId, TaskAssignment], tasks: Sequence[TaskId]) -> Assignment:
-        with AssignmentPublisher(self.connection, self.id) as publisher:
-            newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
-            publisher.publish(newest.next(wanted, "the test says so"))
-            assert publisher.view.assignment is not None
-            return publisher.view.assignment
+        publisher = AssignmentPublisher(self.connection, self.id)
+        newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
+        publisher.publish(newest.next(wanted, "the test says so"))
+        assert publisher.view.assignment is not None
+        return publisher.view.assignment
 
     def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> str:
         """Give a command and wait until it is carried out; a stop is not waited for. Its id."""

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_provider.common.task_id import tasks_of
 from airflow_provider.control.application.job_topics import create_job_topics
-from airflow_provider.control.application.tasks import tasks_of
 from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks
 from airflow_provider.control.records.command import CommandKind
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.topics.publication import publish_by
+from airflow_provider.control.topics.publisher import publish_by
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming import StatefulJob
 from tests.integration.streaming.accounts import Accounts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active, standby, the_only
 from tests.integration.streaming.committed import newest_by_key, records_of

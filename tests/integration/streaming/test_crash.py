@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import airflow_provider
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.failpoint import FailPoint
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan

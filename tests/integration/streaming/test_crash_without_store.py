@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.kafka.names import commits_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import commits_spec

@@ -6,7 +6,7 @@ import dataclasses
 from contextlib import closing
 from pathlib import Path
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, active, standby, the_only

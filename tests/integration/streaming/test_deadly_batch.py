@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.operations.process import Process, ValueState
 from tests.integration.streaming.application import Application, WorkerDiedError, WorkerProcess, active
 from tests.integration.streaming.committed import newest_by_key, records_of

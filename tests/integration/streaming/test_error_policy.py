@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.streaming.operations.process import Process, ValueState

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider.common.task_id import tasks_of
 from airflow_provider.control.application.described_topics import create_described_topics
-from airflow_provider.control.application.tasks import tasks_of
 from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.writer import write_control

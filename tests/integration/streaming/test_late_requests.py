@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import BrokerUnreachableError, FencedError
 from airflow_provider.failpoint import FailPoints
@@ -405,13 +405,13 @@ def test_publisher_publishes_nothing_more_once_its_end_may_come_late(
     connection = KafkaConnection(bootstrap_servers)
     TopicAdmin(connection).ensure(control_specs(application_id))
     following = assigned("a", generation=2, application_id=application_id)
-    with AssignmentPublisher(connection, application_id) as publisher:
-        proxy.hold(END_TXN)
-        publisher.publish(assigned("a", application_id=application_id))
-        assert proxy.held == 1
+    publisher = AssignmentPublisher(connection, application_id)
+    proxy.hold(END_TXN)
+    publisher.publish(assigned("a", application_id=application_id))
+    assert proxy.held == 1
 
-        with pytest.raises(FencedError, match="may come a second time"):
-            publisher.publish(following)
-    with AssignmentPublisher(connection, application_id) as publisher:
-        assert error_codes(proxy.deliver()) <= REFUSED
+    with pytest.raises(FencedError, match="may come a second time"):
         publisher.publish(following)
+    publisher = AssignmentPublisher(connection, application_id)
+    assert error_codes(proxy.deliver()) <= REFUSED
+    publisher.publish(following)

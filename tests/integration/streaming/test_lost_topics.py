@@ -19,7 +19,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.launch.sole_instance import InstanceProcesses
 from tests.integration.streaming.accounts import environment
 from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, newest_by_key, records_of

@@ -19,14 +19,14 @@ from confluent_kafka import Producer
 from airflow_provider.cli.main import main
 from airflow_provider.common.files import create_private_file
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.application_tasks import application_tasks
 from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.application.job_topics import application_tasks
 from airflow_provider.control.application.rights import Role, acls_of
 from airflow_provider.control.application.topic_repair import find_described_problems
 from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState, TaskState
-from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commits import CommitTopics
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
@@ -73,8 +73,8 @@ class Pages(Accounts):
         self.launch("i1")
         self.connection = plain
         given = {task: TaskAssignment(active="i1", standbys=()) for task in TASKS}
-        with AssignmentPublisher(self.guarded.another, self.id) as publisher:
-            publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
+        publisher = AssignmentPublisher(self.guarded.another, self.id)
+        publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
 
     def visit(self) -> None:
         """A round: each page in each of two windows, from each partition of the source."""

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.application_tasks import application_tasks
 from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.application.job_topics import application_tasks
 from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commits import CommitTopics
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.names import repartition_topic

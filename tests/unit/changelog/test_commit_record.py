@@ -17,8 +17,7 @@ from airflow_provider.changelog.commit_record import (
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
-from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.state.time_spans import TimeSpans
+from airflow_provider.state.time_segments import TimeSegments, TimeSpans
 
 RECORD = CommitRecord(
     application_id="orders",

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from airflow_provider.changelog.batch import ChangelogBatch
-from airflow_provider.changelog.range_reader import read_range
-from airflow_provider.changelog.reader import ChangelogPartition
+from airflow_provider.changelog.reader import ChangelogPartition, read_range
 from airflow_provider.changelog.restore_settings import RestoreSettings
 
 PARTITION = ("app-state-changelog", 0)

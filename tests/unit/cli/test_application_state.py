@@ -11,7 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.losses import Losses
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import RtoParts
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Unanswered, Watcher
 from airflow_provider.control.records.status import (
     InstanceState,
     InstanceStatus,
@@ -21,7 +21,6 @@ from airflow_provider.control.records.status import (
     TaskState,
     TimeStatus,
 )
-from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F

@@ -25,7 +25,8 @@ from airflow_provider.control.records.history import (
     RtoParts,
 )
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import Condition, FaultTaken, Outcome, WaitResult
+from airflow_provider.control.waiting.evaluation import Condition, Outcome, WaitResult
+from airflow_provider.control.waiting.recovery import FaultTaken
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 

@@ -5,15 +5,13 @@ import pytest
 from airflow_provider.cli import failover
 from airflow_provider.cli.failover import answer_found, answers_text, close_incidents, not_assigned, unmoved
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_answer import IncidentFinder, wrong_now
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import FailoverAnswer, IncidentEvent, IncidentFinder, wrong_now
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import Outcome, WaitResult
+from airflow_provider.control.waiting.evaluation import Outcome, WaitResult
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION, active, assigned, ended, instance, placed, standby, view_of
 

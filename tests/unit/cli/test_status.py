@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from airflow_provider.cli.status import HeartbeatWatch, WatcherWatch, expected_instances, fitted
 from airflow_provider.common.clock import now_ms
+from airflow_provider.control.records.incident import Watcher
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.records.watcher import Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from tests.builders import active, assigned, instance, standby, view_of
 

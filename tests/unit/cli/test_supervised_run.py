@@ -24,8 +24,7 @@ from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, 
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.launcher import Launched
-from airflow_provider.launch.pulse import Beat, Pulse
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.run_folder import Beat, Pulse, RunFolder
 from tests.builders import instance
 
 STOPPED = replace(instance("a"), incarnation=7, state=InstanceState.STOPPED)

@@ -9,13 +9,12 @@ import pytest
 
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import FailoverAnswer, IncidentEvent
+from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records.instance_handle import InstanceHandle
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.control.waiting.conditions import Outcome, WaitResult
+from airflow_provider.control.waiting.evaluation import Outcome, WaitResult
 from tests.builders import APPLICATION, assigned, instance, promoted
 
 INCIDENT = Incident(

@@ -10,20 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.drills.continuity import source_offsets
-from airflow_provider.control.failover.decide import Action, decide
+from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.promotion import promote
+from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.incident import Action, IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskState
 from airflow_provider.control.topics.codec import apply, to_key, to_value
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm, TasksRunning
+from airflow_provider.control.waiting.evaluation import Outcome
+from airflow_provider.control.waiting.standby import StandbysWarm
+from airflow_provider.control.waiting.task import TasksRunning
 from airflow_provider.errors import AssignmentError
 from tests.builders import APPLICATION, active, instance, seen, standby, view_of
 

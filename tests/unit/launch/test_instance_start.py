@@ -9,8 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from airflow_provider.common.clock import now_ms
-from airflow_provider.control.records.deployment import Deployment
-from airflow_provider.control.records.instance_handle import InstanceHandle
+from airflow_provider.control.records.deployment import Deployment, InstanceHandle
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView

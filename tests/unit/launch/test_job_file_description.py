@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.cli.main import main
 from airflow_provider.errors import ConfigurationError, DeadlineError
-from airflow_provider.launch.job_file_description import describe_job_file
+from airflow_provider.launch.job_file import describe_job_file
 
 JOB = """
 import os, sys

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.launch.last_error import last_error
+from airflow_provider.launch.job_file import last_error
 
 TRACEBACK = """26/11/21 22:00:01 WARN NativeCodeLoader: Unable to load native-hadoop library
 Traceback (most recent call last):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.control.records.status import InstanceState
-from airflow_provider.launch.pulse import Pulse, Silence
+from airflow_provider.launch.run_folder import Pulse, Silence
 
 
 @pytest.fixture

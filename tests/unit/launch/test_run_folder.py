@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider.launch.run_folder import RunFolder, RunRetention
+from airflow_provider.launch.run_folder import RunFolder
 
 DAY_S = 86_400.0
 NOW_S = 1_800_000_000.0
@@ -76,7 +76,7 @@ def test_end_of_a_process_that_was_killed_and_holds_its_files_still_is_waited_fo
 def test_secrets_and_scratch_of_an_ended_launch_are_removed_and_its_log_stays(tmp_path: Path) -> None:
     killed = launched(tmp_path, 1)
 
-    RunFolder(tmp_path / "app-a-2").clear_earlier(RunRetention(), NOW_S)
+    RunFolder(tmp_path / "app-a-2").clear_earlier(now_s=NOW_S)
 
     assert names(killed.path) == ["instance.log", "lock"]
 
@@ -85,7 +85,7 @@ def test_the_last_launches_are_kept_and_no_more(tmp_path: Path) -> None:
     for incarnation in (8, 9, 10, 11):
         launched(tmp_path, incarnation)
 
-    RunFolder(tmp_path / "app-a-12").clear_earlier(RunRetention(max_folders=2), NOW_S)
+    RunFolder(tmp_path / "app-a-12").clear_earlier(max_folders=2, now_s=NOW_S)
 
     assert names(tmp_path) == ["app-a-10", "app-a-11"]
 
@@ -94,7 +94,7 @@ def test_old_launches_are_removed_but_for_the_newest(tmp_path: Path) -> None:
     for incarnation, days in ((1, 90), (2, 60), (3, 40)):
         launched(tmp_path, incarnation, days)
 
-    RunFolder(tmp_path / "app-a-4").clear_earlier(RunRetention(max_days=30), NOW_S)
+    RunFolder(tmp_path / "app-a-4").clear_earlier(max_days=30, now_s=NOW_S)
 
     assert names(tmp_path) == ["app-a-3"]
 
@@ -108,7 +108,7 @@ def test_what_runs_what_is_newer_and_what_is_of_others_is_left_alone(tmp_path: P
     (tmp_path / "app-a-0").symlink_to(elsewhere)
 
     with running.lock():
-        RunFolder(tmp_path / "app-a-3").clear_earlier(RunRetention(max_folders=1, max_days=1), NOW_S)
+        RunFolder(tmp_path / "app-a-3").clear_earlier(max_folders=1, max_days=1, now_s=NOW_S)
 
     assert running.settings.exists()
     assert newer.settings.exists()

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control.history.drill_age import passed_drill
-from airflow_provider.control.outlook.predicted_rto import measured_rto_ms
-from airflow_provider.control.outlook.rto_basis import phase_times
+from airflow_provider.control.outlook.predicted_rto import measured_rto_ms, phase_times
+from airflow_provider.control.outlook.slo import passed_drill
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, history_key
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError

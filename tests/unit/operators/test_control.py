@@ -10,8 +10,8 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.control.records.instance_handle import InstanceHandle
-from airflow_provider.control.waiting.conditions import Outcome, WaitResult
+from airflow_provider.control.records.deployment import InstanceHandle
+from airflow_provider.control.waiting.evaluation import Outcome, WaitResult
 from airflow_provider.errors import ConfigurationError, DeadlineError, FencedError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
@@ -131,8 +131,8 @@ def test_fenced_publisher_lets_the_other_finish_for_longer_each_time(monkeypatch
         raise FencedError("a newer publisher took over")
 
     monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
-    monkeypatch.setattr("airflow_provider.control.topics.publication.AssignmentPublisher", fenced)
-    monkeypatch.setattr("airflow_provider.control.topics.publication.time.sleep", pauses.append)
+    monkeypatch.setattr("airflow_provider.control.topics.publisher.AssignmentPublisher", fenced)
+    monkeypatch.setattr("airflow_provider.control.topics.publisher.time.sleep", pauses.append)
 
     with pytest.raises(FencedError, match="look for DAG runs"):
         AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None, look=False)

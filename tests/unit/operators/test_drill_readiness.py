@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from airflow_provider.control.records.watcher import Unanswered, Watcher
+from airflow_provider.control.records.incident import Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
 from airflow_provider.operators.checks import CheckDrillReadinessOperator

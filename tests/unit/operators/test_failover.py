@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import IncidentEvent
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.operators.assignment import FailOverOperator

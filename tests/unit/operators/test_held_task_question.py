@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook

@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider.control.topics import topic_absence
+from airflow_provider.control.topics import reader
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.control import ControlOperator
@@ -37,9 +37,9 @@ class FakeAdmin:
 @pytest.fixture(autouse=True)
 def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider.hooks.kafka_streams.KafkaStreamsHook.connection", KafkaConnection("b:1"))
-    monkeypatch.setattr(topic_absence, "TopicAdmin", FakeAdmin)
-    monkeypatch.setattr(topic_absence, "MISSING_S", 0.05)
-    monkeypatch.setattr(topic_absence, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(reader, "TopicAdmin", FakeAdmin)
+    monkeypatch.setattr(reader, "MISSING_S", 0.05)
+    monkeypatch.setattr(reader, "_PAUSE_S", 0.01)
     monkeypatch.setattr(FakeAdmin, "unreachable", False)
     FakeAdmin.unknown_looks = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.snapshot.choice import ChangelogBounds
+from airflow_provider.snapshot.download import ChangelogBounds
 from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest, SnapshotFile
 from airflow_provider.state.position import ChangelogPosition
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.snapshot.choice import not_worth_it, refusal
+from airflow_provider.snapshot.download import not_worth_it, refusal
 from airflow_provider.snapshot.manifest import SnapshotFile
 from airflow_provider.snapshot.settings import SnapshotSettings
 from tests.unit.snapshot.builders import HOUR_MS, NOW_MS, bounds, manifest

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.snapshot.clearing import clear_abandoned, is_abandoned
-from airflow_provider.snapshot.place import place_of
+from airflow_provider.snapshot.remote import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.snapshot.upload import clear_abandoned, is_abandoned
 from tests.unit.snapshot.builders import HOUR_MS, NOW_MS, manifest
 
 

@@ -9,8 +9,8 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import SnapshotError
 from airflow_provider.snapshot.download import download
-from airflow_provider.snapshot.hashes import FileHashes
-from airflow_provider.snapshot.place import place_of
+from airflow_provider.snapshot.manifest import FileHashes
+from airflow_provider.snapshot.remote import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, upload
 from tests.unit.snapshot.builders import NOW_MS, bounds, manifest

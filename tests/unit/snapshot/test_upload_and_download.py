@@ -16,10 +16,8 @@ from fsspec.implementations.local import LocalFileSystem
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import SnapshotError
 from airflow_provider.snapshot.download import Downloaded, download
-from airflow_provider.snapshot.hashes import FileHashes
-from airflow_provider.snapshot.manifest import Manifest, SnapshotFile
-from airflow_provider.snapshot.place import place_of
-from airflow_provider.snapshot.remote import Remote
+from airflow_provider.snapshot.manifest import FileHashes, Manifest, SnapshotFile
+from airflow_provider.snapshot.remote import Remote, place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, upload
 from airflow_provider.state.position import ChangelogPosition, Position

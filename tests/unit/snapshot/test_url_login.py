@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.snapshot.url_login import without_login
+from airflow_provider.snapshot.settings import without_login
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
-from airflow_provider.state.rocksdb_errors import typed_error
+from airflow_provider.state.store import typed_error
 
 
 @pytest.mark.parametrize(

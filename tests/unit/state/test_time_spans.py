@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
-from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
+from airflow_provider.state.time_segments import MAX_SPANS, TimeSpans
 
 LENGTH = 10
 STARTS = st.one_of(st.integers(-20, 60), st.integers(-(10**6), 10**6)).map(lambda number: number * LENGTH)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import ConfigurationError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.progress import progress_line
-from airflow_provider.control.records.status import TaskStatus
+from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport

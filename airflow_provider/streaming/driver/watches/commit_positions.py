@@ -12,8 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.topics.commit import CommitTopics
-from airflow_provider.control.topics.commit_reader import last_of_tasks
+from airflow_provider.control.topics.commits import CommitTopics, last_of_tasks
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming.planner.compiled_job import CompiledStage

@@ -11,7 +11,7 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.task import Task

@@ -18,14 +18,11 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import RestorePhase, SnapshotStatus, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.snapshot.choice import ChangelogBounds
-from airflow_provider.snapshot.clearing import clear_abandoned
-from airflow_provider.snapshot.download import Downloaded, download
-from airflow_provider.snapshot.hashes import FileHashes
-from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, Manifest
-from airflow_provider.snapshot.place import place_of
+from airflow_provider.snapshot.download import ChangelogBounds, Downloaded, download
+from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, FileHashes, Manifest
+from airflow_provider.snapshot.remote import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.snapshot.upload import Uploaded, upload
+from airflow_provider.snapshot.upload import Uploaded, clear_abandoned, upload
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.task import Task

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.joins.join_side import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
-from airflow_provider.streaming.planner.stage_spec import Decoder, InputSpec, StageSpec
+from airflow_provider.streaming.operations.operation import Decoder
+from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 ROUND_COLUMN = "__round"

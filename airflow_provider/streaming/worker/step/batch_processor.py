@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.step.active_step import active_step
 from airflow_provider.streaming.worker.tasks.task import Task

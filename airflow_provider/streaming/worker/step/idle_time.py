@@ -9,7 +9,7 @@ from typing import Final
 
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.worker.step.active_step import idle_step
 from airflow_provider.streaming.worker.tasks.task import Task

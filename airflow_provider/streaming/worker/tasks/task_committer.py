@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.dead_letter import DeadLetter
-from airflow_provider.changelog.range_reader import holds_records
+from airflow_provider.changelog.reader import holds_records
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
@@ -19,8 +19,7 @@ from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
 from airflow_provider.state.position import Position
-from airflow_provider.state.time_segments import TimeSegments
-from airflow_provider.state.time_spans import MAX_SPANS, TimeSpans
+from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec

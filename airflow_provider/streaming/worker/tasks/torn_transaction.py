@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.producer_queue import Change
-from airflow_provider.changelog.range_reader import PartitionReader, read_range
-from airflow_provider.changelog.reader import ChangelogPartition
+from airflow_provider.changelog.reader import ChangelogPartition, PartitionReader, read_range
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.digest import DIGEST_MASK, digest_change

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.current_changelog import committed_by_the_newest, other_stores
-from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.application.topic_repair import committed_by_the_newest, other_stores
+from airflow_provider.control.topics.commits import Commit
 from tests.builders import assigned, instance
 
 A, B = instance("a", incarnation=5), instance("b", incarnation=7)

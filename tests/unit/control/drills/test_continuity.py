@@ -7,7 +7,7 @@ from airflow_provider.changelog import commit_record
 from airflow_provider.changelog.commit_record import SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills.continuity import check_chain, check_resumed_exactly, last_before
-from airflow_provider.control.topics.commit import COMMIT_KEY, Commit, Source
+from airflow_provider.control.topics.commits import COMMIT_KEY, Commit, Source
 from airflow_provider.errors import StateError
 from tests.builders import commit_of
 

@@ -12,7 +12,7 @@ from airflow_provider.control.drills.continuity import (
     source_offsets,
     standbys_certified,
 )
-from airflow_provider.control.drills.hit import Hit, choose_hit, choose_task, choose_victim
+from airflow_provider.control.drills.readiness import Hit, choose_hit, choose_task, choose_victim
 from airflow_provider.control.failover.open_problems import open_incidents
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.drill_fault import DrillKind

@@ -5,18 +5,12 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.judgement import (
-    NotMeasuredError,
-    answer_to,
-    judge_drill,
-    judge_when_measured,
-    judged_record,
-)
+from airflow_provider.control.drills.judgement import NotMeasuredError, answer_to, judge_drill, judged_record
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.records.history import HistoryOutcome
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Recovery
 from airflow_provider.control.records.status import FailureStatus, FaultStatus
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, StateError, StatefulStreamsError
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
@@ -268,15 +262,3 @@ def test_zombie_that_wrote_after_its_successor_is_an_error_in_every_kind_of_dril
     for view, fault in ((after(), FAULT), (undisturbed(), STANDBY_LOST)):
         with pytest.raises(StateError, match="an owner wrote after its successor"):
             judge_drill(view, fault, None, commits)
-
-
-def test_owner_that_commits_a_moment_later_is_waited_for() -> None:
-    uncommitted = after(dataclasses.replace(RECOVERY, first_commit_at_ms=None))
-    views = [uncommitted, uncommitted, after()]
-
-    judged = judge_when_measured(lambda: views.pop(0), FAULT, None)
-
-    assert judged.failover is not None
-    assert judged.failover.rto_ms == 1_500
-    with pytest.raises(InstanceError, match="Not measured"):
-        judge_when_measured(lambda: uncommitted, FAULT, None, timeout_s=0.0)

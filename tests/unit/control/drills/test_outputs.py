@@ -7,17 +7,11 @@ import pytest
 
 from airflow_provider.common.json_codec import from_plain, to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.drills.outputs import (
-    MAX_OUTPUTS,
-    NotCountedError,
-    check_outputs,
-    compare,
-    spans,
-    written_by,
-)
+from airflow_provider.control.drills.judgement import judge_outputs
+from airflow_provider.control.drills.outputs import MAX_OUTPUTS, NotCountedError, compare, spans, written_by
 from airflow_provider.control.records.drill_fault import OutputCut
 from airflow_provider.control.records.history import OutputCheck, OutputCount
-from airflow_provider.control.topics.commit import Commit
+from airflow_provider.control.topics.commits import Commit
 from airflow_provider.errors import StateError
 from tests.unit.control.drills.test_continuity import commit
 
@@ -85,8 +79,8 @@ def test_as_many_outputs_as_the_commits_stand_for_pass() -> None:
         OutputCount(topic="dead", committed=0, found=0),
         OutputCount(topic="out", committed=15, found=15),
     )
-    check_outputs(found)
-    check_outputs(OutputCheck(unmeasured="nothing was committed"))
+    judge_outputs(found)
+    judge_outputs(OutputCheck(unmeasured="nothing was committed"))
 
 
 def test_missing_outputs_are_an_error_with_figures() -> None:
@@ -94,7 +88,7 @@ def test_missing_outputs_are_an_error_with_figures() -> None:
     assert (count.missing, count.doubled) == (3, 0)
 
     with pytest.raises(StateError, match=r"out holds 12 records since the fault, .* stand for 15: 3 are missing\."):
-        check_outputs(counts(12))
+        judge_outputs(counts(12))
 
 
 def test_doubled_outputs_are_an_error_with_figures() -> None:
@@ -102,9 +96,9 @@ def test_doubled_outputs_are_an_error_with_figures() -> None:
     assert (count.missing, count.doubled) == (0, 2)
 
     with pytest.raises(StateError, match=r"stand for 15: 2 are doubled, or another program writes there\."):
-        check_outputs(counts(17))
+        judge_outputs(counts(17))
     with pytest.raises(StateError, match=r"out .* 3 are missing.* dead .* 1 are doubled|dead .* out "):
-        check_outputs(counts(12, dead=1))
+        judge_outputs(counts(12, dead=1))
 
 
 def test_outputs_that_were_deleted_without_a_reason_are_an_error_with_the_settings() -> None:
@@ -112,7 +106,7 @@ def test_outputs_that_were_deleted_without_a_reason_are_an_error_with_the_settin
     lost = OutputCount(topic="out", committed=15, found=0, lost=16, settings=settings)
 
     with pytest.raises(StateError, match=rf"^out has lost 16 offsets .* \({settings}\) do not explain it"):
-        check_outputs(OutputCheck(counts=(lost,)))
+        judge_outputs(OutputCheck(counts=(lost,)))
 
 
 def test_commits_that_count_nothing_or_from_nothing_again_are_not_judged() -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.control.drills.hit import Hit, choose_hit
-from airflow_provider.control.drills.readiness import disk_problems
+from airflow_provider.control.drills.readiness import Hit, choose_hit, disk_problems
 from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.control.records.status import DiskStatus, InstanceStatus
 from airflow_provider.control.topics.view import ControlView

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import cast
 
 import pytest
 
-from airflow_provider.control.drills.rehearsal import check_store
+from airflow_provider.control.drills.rehearsal import check_store, judge_when_measured
 from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.topic_admin import TopicAdmin
+from tests.unit.control.drills.test_judgement import FAULT, RECOVERY, after
 
 
 class Topics:
@@ -44,3 +47,24 @@ def test_store_that_there_is_not_is_refused_by_name_with_those_that_there_are() 
 
 def test_job_that_says_its_stores_needs_no_name() -> None:
     check("shop", "state", JobDescription(application_id="shop", stages=(), topics=()))
+
+
+class Reader:
+    """To which something new comes with each poll."""
+
+    def __init__(self, *views: ControlView) -> None:
+        self.view, *self._left = views
+
+    def poll(self, _: float) -> None:
+        self.view = self._left.pop(0)
+
+
+def test_owner_that_commits_a_moment_later_is_waited_for() -> None:
+    uncommitted = after(dataclasses.replace(RECOVERY, first_commit_at_ms=None))
+
+    judged = judge_when_measured(cast(ControlReader, Reader(uncommitted, uncommitted, after())), FAULT, None)
+
+    assert judged.failover is not None
+    assert judged.failover.rto_ms == 1_500
+    with pytest.raises(InstanceError, match="Not measured"):
+        judge_when_measured(cast(ControlReader, Reader(uncommitted)), FAULT, None, timeout_s=0.0)

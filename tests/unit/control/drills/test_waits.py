@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
+from airflow_provider.control.drills.readiness import fault_over, fault_taken, redundancy_back
 from airflow_provider.control.records.drill_fault import DrillKind
-from airflow_provider.control.waiting.conditions import (
-    FaultEnded,
-    FaultTaken,
-    IncidentResolved,
-    Outcome,
-    StandbysWarm,
-    TasksReplayed,
-)
+from airflow_provider.control.waiting.evaluation import Outcome
+from airflow_provider.control.waiting.recovery import FaultEnded, FaultTaken, IncidentResolved
+from airflow_provider.control.waiting.standby import StandbysWarm
+from airflow_provider.control.waiting.task import TasksReplayed
 from tests.builders import seen
 from tests.unit.control.drills.test_judgement import FAULT, TASK, after
 

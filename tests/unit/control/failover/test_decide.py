@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.decide import Action, FailoverPlan, decide
+from airflow_provider.control.failover.decide import FailoverPlan, decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import is_due
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Action, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, RestorePhase, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from tests.builders import APPLICATION, active, assigned, instance, placed, standby, task_id, view_of

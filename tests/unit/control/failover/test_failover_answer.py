@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.failover_answer import FailoverAnswer
+from airflow_provider.control.failover.incident_answer import FailoverAnswer
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from tests.builders import APPLICATION, assigned

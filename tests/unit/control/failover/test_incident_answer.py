@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_answer import IncidentFinder, answer_incident
-from airflow_provider.control.failover.incident_event import IncidentEvent
+from airflow_provider.control.failover.incident_answer import IncidentEvent, IncidentFinder, answer_incident
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.records.incident import Incident, IncidentKind
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of

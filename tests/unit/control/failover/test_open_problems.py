@@ -4,9 +4,8 @@ import dataclasses
 
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.open_problems import unanswered_problems
-from airflow_provider.control.records.incident import Incident, IncidentRecord
+from airflow_provider.control.records.incident import Incident, IncidentRecord, Unanswered, Watcher
 from airflow_provider.control.records.status import InstanceState, TaskState
-from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from tests.builders import APPLICATION, active, assigned, instance, view_of

@@ -10,8 +10,7 @@ from airflow_provider.control.failover.decide import FailoverPlan, decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import is_due
 from airflow_provider.control.failover.pace import FailoverPace, pace_of
-from airflow_provider.control.records.decision import Action, Decision
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Action, Decision, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceStatus, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView

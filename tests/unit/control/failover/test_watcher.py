@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from airflow_provider.control.failover.open_problems import watch_problem, watched_by
-from airflow_provider.control.records.watcher import Watcher
+from airflow_provider.control.records.incident import Watcher
 
 LAST = Watcher(application_id="app", host="triggerer-1", pid=7, began_at_ms=1, sent_at_ms=1_700_000_000_000)
 

@@ -15,7 +15,7 @@ from airflow_provider.control.history.builder import (
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, Rpo, RtoParts, history_key
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Recovery
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from tests.builders import APPLICATION, promoted
 
 ONE, TWO = TaskId(0, 0), TaskId(0, 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import recovery_of, report
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
@@ -126,7 +127,7 @@ def test_task_that_moved_on_tells_nothing_of_this_failover() -> None:
 
 
 def test_report_is_plain() -> None:
-    plain = report(RECORD, view_of(None)).to_plain()
+    plain = to_plain(report(RECORD, view_of(None)))
 
     assert plain["decisions"] == ["task 0_0: promote on b (lag 0)"]
 

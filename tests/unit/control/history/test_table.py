@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.history.table import history_table
+from airflow_provider.control.history.report import history_table
 from airflow_provider.control.records.history import HistoryOutcome
 from tests.unit.control.records.test_history import DRILL, PLAIN_ONE
 

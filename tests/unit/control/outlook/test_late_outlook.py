@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.late_outlook import late_outlooks
+from airflow_provider.control.outlook.losses import late_outlooks
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceStatus, SourceStatus, TableWaitStatus, TaskState, TimeStatus
 from airflow_provider.control.topics.view import ControlView

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
-from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, RtoBasis
+from airflow_provider.control.outlook.predicted_rto import PhaseTimes, RestoreRate, RtoBasis
 from airflow_provider.control.records.metrics import MetricsRecord
 from tests.unit.control.outlook.test_series import TASK, record
 
@@ -139,4 +140,4 @@ def test_each_has_a_line_and_all_are_json() -> None:
     assert disk == "disk of a: 8,563.0 MiB free, -1,440.0 MiB a day; full in 5.9 days"
     assert changelog == "changelog of task 0_0: grows by 144,000 records a day, its store 1.4 MiB a day"
     assert replay == ("replay of task 0_0: a failover without a copy takes 3.4 s, +1.4 s a day; above 10 s in 4.6 days")
-    assert json.loads(json.dumps(found.plain()))["disks"]["a"]["outlook"] == "ahead"
+    assert json.loads(json.dumps(to_plain(found)))["disks"]["a"]["outlook"] == "ahead"

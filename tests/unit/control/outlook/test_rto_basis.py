@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.rto_basis import PhaseTimes, RestoreRate, phase_times, restore_rate
+from airflow_provider.control.outlook.predicted_rto import PhaseTimes, RestoreRate, phase_times, restore_rate
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, RtoParts
 from airflow_provider.control.records.incident import IncidentKind
 from airflow_provider.control.records.status import RestorePhase, RestoreStatus, TaskStatus
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.liveness import Timeouts
 from tests.builders import APPLICATION, active, instance, standby
 

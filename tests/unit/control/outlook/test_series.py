@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.series import changelog_series, disk_series, store_series
+from airflow_provider.control.outlook.metrics_forecasts import changelog_series, disk_series, store_series
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role, TaskState
 from tests.builders import APPLICATION

@@ -8,11 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.decide import decide
-from airflow_provider.control.placement.assignor import assign
-from airflow_provider.control.placement.hosts import tasks_on_one_host
+from airflow_provider.control.placement.assignor import assign, tasks_on_one_host
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, RestorePhase, TaskState

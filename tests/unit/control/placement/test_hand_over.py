@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_provider.control.placement.hand_over import hand_over
+from airflow_provider.control.placement.moves import hand_over
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.placement.promotion import promote
+from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import AssignmentError
 from tests.builders import active, assigned, instance, placed, standby

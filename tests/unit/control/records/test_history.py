@@ -7,7 +7,6 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import measured_rto_ms
-from airflow_provider.control.records.decision import Action, Decision
 from airflow_provider.control.records.history import (
     HISTORY_FORMAT,
     HistoryKind,
@@ -22,7 +21,8 @@ from airflow_provider.control.records.history import (
     history_value,
     read_history_value,
 )
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.incident import Action, Decision
+from airflow_provider.control.records.task_state import TaskRestore
 from tests.builders import APPLICATION
 
 TASK = TaskId(0, 3)

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.progress import progress_line
 from airflow_provider.control.records.status import (
     FailureStatus,
     RestorePhase,
@@ -13,6 +12,7 @@ from airflow_provider.control.records.status import (
     Role,
     TaskState,
     TaskStatus,
+    progress_line,
 )
 
 RESTORING = TaskStatus(

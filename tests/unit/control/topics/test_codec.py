@@ -9,9 +9,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Unanswered, Watcher
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.codec import (
     FORMAT,
     Value,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.topics.commit import CommitTopics
+from airflow_provider.control.topics.commits import CommitTopics
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, view_of

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.topics.publication import retry_fenced
+from airflow_provider.control.topics.publisher import retry_fenced
 from airflow_provider.errors import FencedError, InstanceError
 
 
 def test_fenced_publisher_publishes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider.control.topics.publication.time.sleep", lambda _: None)
+    monkeypatch.setattr("airflow_provider.control.topics.publisher.time.sleep", lambda _: None)
     attempts = iter([FencedError("a newer publisher took over"), None])
 
     def publish() -> int:

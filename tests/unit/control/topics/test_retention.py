@@ -11,13 +11,18 @@ from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.topics import view as view_module
 from airflow_provider.control.topics.codec import to_key
-from airflow_provider.control.topics.retention import ControlRetention, outdated
-from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.view import ControlView, outdated
 from tests.builders import APPLICATION, assigned, instance
 
-KEPT = ControlRetention(incident_ms=1000, max_incidents=2, instance_ms=500, resolved_ms=100)
 NOW_MS = 10_000
+
+
+@pytest.fixture(autouse=True)
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_INCIDENT_MS": 1000, "_MAX_INCIDENTS": 2, "_INSTANCE_MS": 500, "_RESOLVED_MS": 100}.items():
+        monkeypatch.setattr(view_module, name, value)
 
 
 def incident(number: int, decided_at_ms: int, resolved: bool = True) -> IncidentRecord:
@@ -52,7 +57,7 @@ def deployment(name: str) -> Deployment:
 
 def gone(*records: IncidentRecord) -> list[int]:
     view = ControlView(APPLICATION, incidents={record.incident.id: record for record in records})
-    found = outdated(view, NOW_MS, KEPT)
+    found = outdated(view, NOW_MS)
     return sorted(record.incident.incarnation for record in found if isinstance(record, IncidentRecord))
 
 
@@ -81,7 +86,7 @@ def test_instance_that_is_not_assigned_goes_with_its_deployment_after_its_time(s
         commands={name: {"c": Command(id="c", kind=CommandKind.STOP, instance=name)} for name in ("a", "old", "young")},
     )
 
-    keys = [to_key(value) for value in outdated(view, NOW_MS, KEPT)]
+    keys = [to_key(value) for value in outdated(view, NOW_MS)]
 
     assert keys == [b"instance/old", b"deployment/old", b"command/old/c"]
 
@@ -94,14 +99,14 @@ def test_what_a_drill_did_goes_after_the_time_of_incidents() -> None:
         for id, at_ms in (("old", NOW_MS - 1001), ("young", NOW_MS - 999))
     }
 
-    assert outdated(ControlView(APPLICATION, faults=faults), NOW_MS, KEPT) == (faults["old"],)
+    assert outdated(ControlView(APPLICATION, faults=faults), NOW_MS) == (faults["old"],)
 
 
 def test_nothing_goes_by_the_clock_of_the_caller_where_no_instance_was_heard_since() -> None:
     view = ControlView(APPLICATION, statuses={"a": instance("a")}, heard_at_ms={"a": 7}, newest_ms=7)
 
-    assert outdated(view, NOW_MS, KEPT) == ()
-    assert outdated(dataclasses.replace(view, newest_ms=508), NOW_MS, KEPT) == (instance("a"),)
+    assert outdated(view, NOW_MS) == ()
+    assert outdated(dataclasses.replace(view, newest_ms=508), NOW_MS) == (instance("a"),)
 
 
 def resolved(number: int, age_ms: int, in_history: bool = True, **of_incident: Any) -> IncidentRecord:

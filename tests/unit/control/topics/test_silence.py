@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_provider.control.topics.silence import SilenceClock
+from airflow_provider.control.topics.liveness import SilenceClock
 
 
 def test_silence_is_counted_from_the_last_word() -> None:

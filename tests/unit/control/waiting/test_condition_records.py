@@ -8,10 +8,10 @@ import pytest
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.waiting import condition_wait
 from airflow_provider.control.waiting.condition_wait import ConditionRecords
-from airflow_provider.control.waiting.conditions import Needs
+from airflow_provider.control.waiting.evaluation import Needs
 from airflow_provider.errors import TopicMissingError
 from tests.builders import APPLICATION
-from tests.unit.control.history.test_drill_age import PASSED
+from tests.unit.control.outlook.test_drill_age import PASSED
 
 NOWHERE: Any = None
 

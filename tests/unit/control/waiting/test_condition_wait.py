@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_provider.control.topics.cursor import missing
-from airflow_provider.control.topics.silence import SilenceClock
+from airflow_provider.control.topics.liveness import SilenceClock
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting import condition_wait
 from airflow_provider.control.waiting.condition_wait import ConditionWait
-from airflow_provider.control.waiting.conditions import Condition, Evaluation, Outcome, WaitResult
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Observation, Outcome, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, DeadlineError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.builders import APPLICATION

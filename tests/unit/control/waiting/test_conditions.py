@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.outlook.rto_basis import rto_basis
+from airflow_provider.control.outlook.predicted_rto import rto_basis
 from airflow_provider.control.records.command import TASK_KILLED
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import (
@@ -19,34 +19,25 @@ from airflow_provider.control.records.status import (
     TaskState,
     TaskStatus,
 )
-from airflow_provider.control.waiting.conditions import (
-    AllOf,
+from airflow_provider.control.waiting.conditions import from_plain
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Observation, Outcome
+from airflow_provider.control.waiting.figures import (
     ChangelogGrowthWithin,
-    CommandDone,
-    Condition,
     DiskSpaceFree,
-    DrillPassedWithin,
-    Evaluation,
-    FaultEnded,
-    FaultTaken,
-    IncidentResolved,
+    PredictedRtoWithin,
+    SourceLagWithin,
+)
+from airflow_provider.control.waiting.instance import (
+    CommandDone,
     InstanceEnded,
     InstanceInState,
     InstanceRunning,
-    Outcome,
-    PredictedRtoWithin,
     ProcessingPaused,
-    SnapshotsTaken,
-    SourceLagWithin,
-    StandbysCompared,
-    StandbysWarm,
     SupervisedRunning,
-    TaskInState,
-    TasksReplayed,
-    TasksRunning,
-    from_plain,
 )
-from airflow_provider.control.waiting.observation import Observation
+from airflow_provider.control.waiting.recovery import DrillPassedWithin, FaultEnded, FaultTaken, IncidentResolved
+from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared, StandbysWarm
+from airflow_provider.control.waiting.task import TaskInState, TasksReplayed, TasksRunning
 from airflow_provider.errors import ConfigurationError
 from tests.builders import APPLICATION, active, assigned, instance, seen, standby
 from tests.unit.control.outlook.test_rto_basis import failover, restored

@@ -19,19 +19,12 @@ from airflow_provider.control.records.status import (
     TaskState,
     TaskStatus,
 )
-from airflow_provider.control.waiting.conditions import (
-    ChangelogGrowthWithin,
-    Condition,
-    DiskSpaceFree,
-    DrillPassedWithin,
-    Evaluation,
-    Needs,
-    Outcome,
-    SourceLagWithin,
-    StandbysWarm,
-)
+from airflow_provider.control.waiting.evaluation import Condition, Evaluation, Needs, Outcome
+from airflow_provider.control.waiting.figures import ChangelogGrowthWithin, DiskSpaceFree, SourceLagWithin
+from airflow_provider.control.waiting.recovery import DrillPassedWithin
+from airflow_provider.control.waiting.standby import StandbysWarm
 from tests.builders import active, assigned, instance, seen, standby
-from tests.unit.control.history.test_drill_age import DAY_MS, PASSED
+from tests.unit.control.outlook.test_drill_age import DAY_MS, PASSED
 
 PAIR = assigned("a b", "b a")
 T0, T1 = TaskId(0, 0), TaskId(0, 1)

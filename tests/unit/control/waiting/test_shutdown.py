@@ -5,7 +5,7 @@ import pytest
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.waiting.shutdown import is_stopping
+from airflow_provider.control.waiting.instance import is_stopping
 from tests.builders import APPLICATION, instance
 
 

@@ -5,8 +5,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.command import CommandKind
 from airflow_provider.control.records.status import CertificateStatus, InstanceState, SnapshotStatus
-from airflow_provider.control.waiting.conditions import AllOf, SnapshotsTaken, StandbysCompared
-from airflow_provider.control.waiting.standby_command import done, standby_commands
+from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared, done, standby_commands
 from airflow_provider.errors import InstanceError
 from tests.builders import active, assigned, instance, standby, view_of
 

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.drill_fault import DRILLS
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
@@ -242,7 +243,7 @@ def test_hang_is_left_to_a_process_that_goes_on(tmp_path: Path, monkeypatch: pyt
     assert controlled.status.commands == ["c1"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])
+@pytest.mark.parametrize("kind", {spec.command for spec in DRILLS.values()})
 def test_no_fault_is_injected_where_the_job_allows_none(kind: CommandKind, controlled: Controlled) -> None:
     controlled.apply(command(kind))
 

@@ -14,8 +14,9 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
+from airflow_provider.control.records.drill_fault import DRILLS
 from airflow_provider.control.records.status import FaultStatus, TaskStatus
-from airflow_provider.control.records.task_restore import TaskRestore
+from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.streaming.faults.fault_injector import FaultInjector
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
 from tests.builders import active, assigned
@@ -114,7 +115,7 @@ def test_replay_is_a_process_whose_result_is_reported(
     assert from_json(words[-2], ShadowRestore).folder == str(tmp_path / "state" / "app" / "0_0" / "state.shadow")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CommandKind if kind.is_fault])
+@pytest.mark.parametrize("kind", {spec.command for spec in DRILLS.values()})
 def test_every_command_that_is_a_fault_is_carried_out(
     kind: CommandKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming.faults.hang import run_elsewhere
 from tests.builders import active, assigned, instance, standby, view_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.worker import slot as plan_execution
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.operations.operation import Operation

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import tasks_of
+from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import RestorePhase, TaskState, TaskStatus

@@ -8,7 +8,7 @@ import pytest
 from airflow_provider.changelog import completeness
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, StoreOutdatedError, TopicMissingError
 from airflow_provider.streaming.worker.standby import changelog_follower
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter

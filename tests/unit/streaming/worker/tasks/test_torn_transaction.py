@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskState
+from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.json.user_values import encode_state

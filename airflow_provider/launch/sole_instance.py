@@ -1,23 +1,85 @@
-"""What a supervised instance's earlier process left on this host, and its end before the next one starts."""
+"""At most one process of a supervised instance on a host: its lock, and the end of what an earlier one left."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from airflow_provider.errors import InstanceError
+from airflow_provider.common.files import create_private_file, make_private_folder
+from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, PROCESS_OF_VARIABLE
-from airflow_provider.launch.launcher import LAUNCHER, TIED
+from airflow_provider.launch.launcher import LAUNCHER, TIED, kill_all
 
 _LOOK_S: Final = 0.2
-_SWEEPS: Final = 50
-_SWEEP_S: Final = 0.02
+_PASSING: Final = frozenset({errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
+"""What keeps a folder from being written that may be over by the next try."""
+
+
+class InstanceLock:
+    """Held by the process that keeps an instance, until it ends, however it ends."""
+
+    def __init__(self, run_dir: Path, application_id: str, instance: str) -> None:
+        # A character that no name may have.
+        self._path = run_dir / f"{application_id}@{instance}.lock"
+        self._instance = instance
+
+    @contextmanager
+    def held(self, within_s: float) -> Iterator[None]:
+        """Hold it within the block.
+
+        Raises:
+            InstanceError: another process keeps the instance.
+            ConfigurationError: the folder cannot be written, or another user could replace the file.
+        """
+        try:
+            make_private_folder(self._path.parent)
+            with contextlib.suppress(FileExistsError):
+                create_private_file(self._path)
+            file = self._path.open("r+")
+        except OSError as error:
+            text = f"The run folder {self._path.parent} cannot be written ({error})"
+            if error.errno in _PASSING:
+                raise InstanceError(f"{text}: make room for it.") from error
+            raise ConfigurationError(f"{text}: let this user own it, or name another one (--run-dir).") from error
+        deadline = time.monotonic() + within_s
+        with file:
+            while not _lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    raise InstanceError(
+                        f"{self._instance!r} is kept by process {file.read() or 'unknown'} of this host: let its "
+                        "supervisor stop that first, so that two never run at once."
+                    )
+                time.sleep(_LOOK_S)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def is_held(self) -> bool:
+        """Whether a process keeps the instance."""
+        try:
+            with self._path.open("r+") as file:
+                return not _lock(file.fileno())
+        except OSError:
+            return False
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -25,9 +87,6 @@ class InstanceProcesses:
     """The processes of an instance on this host: launcher, JVM, driver and Python workers.
 
     They are known by their environment, which every one inherits; so those are found, too, whose parent was killed.
-
-    Args:
-        run_dir: in which its launches have their folders.
     """
 
     run_dir: Path
@@ -50,9 +109,6 @@ class InstanceProcesses:
     def end(self, within_s: float) -> int:
         """Wait for those that shut down cleanly, as a launcher does whose parent is gone; kill what is left then.
 
-        Args:
-            within_s: how long a clean shutdown may take.
-
         Returns:
             How many there were.
 
@@ -73,14 +129,7 @@ class InstanceProcesses:
 
     def kill(self) -> None:
         """With SIGKILL, and what they still start."""
-        for _ in range(_SWEEPS):
-            left = self.find()
-            if not left:
-                return
-            for process in left:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-            time.sleep(_SWEEP_S)
+        kill_all(self.find)
 
     def await_end(self, within_s: float) -> bool:
         """Whether they end within so many seconds."""

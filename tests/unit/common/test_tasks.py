@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.tasks import parse_task, parse_tasks, tasks_of
+from airflow_provider.common.task_id import TaskId, parse_task, parse_tasks, tasks_of
 from airflow_provider.errors import ConfigurationError
 
 

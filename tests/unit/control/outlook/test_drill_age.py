@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.history.drill_age import drill_overdue
+from airflow_provider.control.outlook.slo import drill_overdue
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 
 DAY_MS = 86_400_000
