@@ -83,11 +83,7 @@ def class_of_kind(kind: str | None) -> ErrorClass:
 
 
 def is_permanent(kind: str | None) -> bool:
-    """Whether every owner would meet the same error again, so that a failover cannot help.
-
-    Args:
-        kind: as of `class_of_kind`.
-    """
+    """Whether every owner would meet the same error again, so that a failover cannot help."""
     return class_of_kind(kind) in (ErrorClass.JOB, ErrorClass.RECORD, ErrorClass.ACCESS)
 
 
@@ -98,7 +94,6 @@ def retry_pause_s(kind: str | None, failures: int) -> float | None:
     its data nothing changes by itself; a worker that dies again and again does so over the same records.
 
     Args:
-        kind: as of `class_of_kind`.
         failures: how often in a row it has failed so, from 1.
 
     Returns:
@@ -115,9 +110,6 @@ def stops_a_running_task(kind: str | None) -> bool:
 
     A topic that is missing does not do it: a broker that has just started may not know every topic yet. Whether one is
     missing indeed, the watch over topics finds out.
-
-    Args:
-        kind: as of `class_of_kind`.
     """
     found = class_of_kind(kind)
     return found in (ErrorClass.JOB, ErrorClass.ACCESS) and kind != errors.TopicMissingError.__name__

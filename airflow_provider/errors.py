@@ -191,7 +191,6 @@ class RecordError(StatefulStreamsError):
     """One input record cannot be processed.
 
     Args:
-        topic: the record's topic.
         offset: its offset, or None where the failure cannot be laid on one record.
         key: its key as text, or None.
         reason: what went wrong, in one line.

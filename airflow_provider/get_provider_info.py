@@ -7,25 +7,16 @@ from typing import Any
 _NAME = "Stateful Streams"
 _OPERATORS = (
     "application_reset",
-    "changelog_replay",
-    "changelog_topics",
-    "drill_readiness",
-    "failover",
-    "fault_injection",
+    "assignment",
+    "checks",
+    "drill",
     "held_task_question",
-    "history",
+    "instance_commands",
     "instance_deployment",
-    "instance_stop",
-    "processing_pause",
-    "promotion",
-    "recovery_check",
     "repair",
-    "slo_check",
-    "standby_command",
-    "task_assignment",
-    "topic_check",
+    "topics",
 )
-_LINKS = ("instance_log.InstanceLogLink", "spark_ui.SparkUiLink", "failover_run.FailoverRunLink")
+_LINKS = ("InstanceLogLink", "SparkUiLink", "FailoverRunLink")
 _TEXT_FIELDS = {
     "ssl_ca_location": ("CA file", "PEM file on every worker and triggerer. Leave it empty for the system's."),
     "ssl_certificate_location": ("Client certificate", "PEM file on every worker and triggerer, for mutual TLS."),
@@ -41,19 +32,7 @@ _TEXT_FIELDS = {
 }
 """Of a connection's form: label and description."""
 _SECRET_FIELDS = {"ssl_key_password"}
-_SENSORS = (
-    "certified_standbys",
-    "changelog_growth",
-    "disk_space",
-    "drill_age",
-    "fault_end",
-    "incident_resolution",
-    "instance_state",
-    "predicted_rto",
-    "source_lag",
-    "standby_lag",
-    "task_state",
-)
+_SENSORS = ("figures", "states")
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -90,7 +69,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": _NAME,
-                "python-modules": ["airflow_provider.triggers.control", "airflow_provider.triggers.incident"],
+                "python-modules": ["airflow_provider.triggers"],
             }
         ],
         "extra-links": [f"airflow_provider.links.{name}" for name in _LINKS],

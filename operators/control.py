@@ -8,16 +8,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException, ErrorType
 
+from airflow_provider.bases.arguments import parse_optional
 from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.note import note_history
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
 
 if TYPE_CHECKING:
     from airflow_provider.control.records.history import HistoryRecord
     from airflow_provider.control.topics.publisher import AssignmentPublisher
+
 
 T = TypeVar("T")
 _OUTCOME: Final = "stateful_streams_outcome"
@@ -106,3 +110,69 @@ class ControlOperator(DeferrableControl):
         for record in records:
             if record.id == id:
                 self.note_history([dataclasses.replace(record, outcome=outcome, reason=reason, ended_at_ms=now_ms())])
+
+
+def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_dag_id: str | None) -> None:
+    """Skip the task, naming the DAG that deploys the application, where none of its tasks was ever assigned.
+
+    An application of which any topic of its own is there, and others are not, was deployed: that is no reason to skip.
+
+    Args:
+        deploy_dag_id: the DAG that deploys it; None, also as a template renders it, skips nothing.
+
+    Raises:
+        AirflowSkipException: it is to be deployed first.
+        BrokerUnreachableError: no broker answered.
+    """
+    if (dag_id := parse_optional(deploy_dag_id)) is None or _was_deployed(hook, application_id):
+        return
+    raise AirflowSkipException(
+        f"{application_id!r} is not deployed yet: run the DAG {dag_id!r}. Nothing is checked before."
+    )
+
+
+def _was_deployed(hook: KafkaStreamsHook, application_id: str) -> bool:
+    admin = hook.topics()
+    own = (assignment_topic(application_id), status_topic(application_id), metrics_topic(application_id))
+    if not any(admin.describe(topic) is not None for topic in own):
+        return False
+    view = hook.read(application_id)
+    # Before the first assignment no instance carries one out; after a loss of that topic, some do.
+    return view.assignment is not None or any(status.generation for status in view.statuses.values())
+
+
+def failover_dag_problem(context: Context, dag_id: str, asset: str | None = None) -> str | None:
+    """What is wrong with it, in one line; None where nothing is.
+
+    A task is told of a DAG whether it is paused, not whether it is stale or its file does not parse. Of an asset it is
+    told whether it is active. Airflow ends that for the asset of a stale DAG, but some minutes later, and only when it
+    cleans up after a DAG file that is gone.
+
+    Args:
+        context: of the running task.
+        dag_id: of the DAG that answers the failures of the application.
+        asset: the name of the one whose events start that DAG; None does not ask.
+    """
+    try:
+        paused = context["ti"].get_dag(dag_id).is_paused
+    except AirflowRuntimeError as error:
+        return f"whether failover DAG {dag_id!r} is unpaused could not be found out ({error}): correct its id."
+    if paused:
+        return f"failover DAG {dag_id!r} is paused, so no failure is answered: unpause it."
+    return None if asset is None else _asset_problem(context, dag_id, asset)
+
+
+def _asset_problem(context: Context, dag_id: str, asset: str) -> str | None:
+    try:
+        # Only looked up, by the API server: this run need not have been started by any event.
+        context["triggering_asset_events"].for_asset(name=asset)
+    except KeyError:
+        return None
+    except AirflowRuntimeError as error:
+        if error.error.error is not ErrorType.ASSET_NOT_FOUND:
+            return f"whether asset {asset!r} of failover DAG {dag_id!r} is active could not be found out ({error})."
+        return (
+            f"asset {asset!r} is not active, so failover DAG {dag_id!r} is stale or its file does not parse, and no "
+            "failure is answered: look at `airflow dags list-import-errors`."
+        )
+    return None

@@ -27,11 +27,16 @@ from airflow_provider.error_decision import is_permanent
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file import check_job_file, sha256_of
-from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.links.spark_ui import SparkUiLink
+from airflow_provider.links import InstanceLogLink, SparkUiLink
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.instance_restart import RESTARTING, living_of, report_of, restart_id, stop_for_restart
-from airflow_provider.operators.supervised_instance import SupervisedInstance
+from airflow_provider.operators.supervised_instance import (
+    RESTARTING,
+    SupervisedInstance,
+    living_of,
+    report_of,
+    restart_id,
+    stop_for_restart,
+)
 
 if TYPE_CHECKING:
     from airflow_provider.control.topics.publisher import AssignmentPublisher

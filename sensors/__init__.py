@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING
 from airflow_provider.common.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from airflow_provider.sensors.certified_standbys import CertifiedStandbysSensor
-    from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
-    from airflow_provider.sensors.disk_space import DiskSpaceSensor
-    from airflow_provider.sensors.drill_age import DrillAgeSensor
-    from airflow_provider.sensors.fault_end import FaultEndSensor
-    from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
-    from airflow_provider.sensors.instance_state import InstanceStateSensor
-    from airflow_provider.sensors.predicted_rto import PredictedRtoSensor
-    from airflow_provider.sensors.source_lag import SourceLagSensor
-    from airflow_provider.sensors.standby_lag import StandbyLagSensor
-    from airflow_provider.sensors.task_state import TaskStateSensor
+    from airflow_provider.sensors.figures import (
+        CertifiedStandbysSensor,
+        ChangelogGrowthSensor,
+        DiskSpaceSensor,
+        PredictedRtoSensor,
+        SourceLagSensor,
+        StandbyLagSensor,
+    )
+    from airflow_provider.sensors.states import (
+        DrillAgeSensor,
+        FaultEndSensor,
+        IncidentResolutionSensor,
+        InstanceStateSensor,
+        TaskStateSensor,
+    )
 
 __all__ = [
     "CertifiedStandbysSensor",
@@ -39,16 +43,16 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "CertifiedStandbysSensor": "certified_standbys",
-        "ChangelogGrowthSensor": "changelog_growth",
-        "DiskSpaceSensor": "disk_space",
-        "DrillAgeSensor": "drill_age",
-        "FaultEndSensor": "fault_end",
-        "IncidentResolutionSensor": "incident_resolution",
-        "InstanceStateSensor": "instance_state",
-        "PredictedRtoSensor": "predicted_rto",
-        "SourceLagSensor": "source_lag",
-        "StandbyLagSensor": "standby_lag",
-        "TaskStateSensor": "task_state",
+        "CertifiedStandbysSensor": "figures",
+        "ChangelogGrowthSensor": "figures",
+        "DiskSpaceSensor": "figures",
+        "DrillAgeSensor": "states",
+        "FaultEndSensor": "states",
+        "IncidentResolutionSensor": "states",
+        "InstanceStateSensor": "states",
+        "PredictedRtoSensor": "figures",
+        "SourceLagSensor": "figures",
+        "StandbyLagSensor": "figures",
+        "TaskStateSensor": "states",
     },
 )

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider.jars.jar_sets import KAFKA_VERSION
-from airflow_provider.jars.java import find_java
+from airflow_provider.jars.jar_sets import KAFKA_VERSION, find_java
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.settings import BrokerSettings
 

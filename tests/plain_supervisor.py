@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.launch.leftovers import InstanceProcesses
 
 __all__ = ["PlainSupervisor"]

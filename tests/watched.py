@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 def watched(application_id: str) -> Iterator[None]:
     """Watch in a thread of its own. Nothing answers what it fires."""
     # Imports Airflow, whose home the tests choose before that.
-    from airflow_provider.triggers.incident import IncidentTrigger
+    from airflow_provider.triggers import IncidentTrigger
 
     loop = asyncio.new_event_loop()
 

@@ -1,4 +1,7 @@
-"""Arguments that came through a template, as the values that they mean: a template renders text."""
+"""Arguments that came through a template, as the values that they mean: a template renders text.
+
+Each function takes the name of the argument, for its message, and the value as it was rendered.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,6 @@ def parse_if_given(
 ) -> T | None:
     """What one of the other functions makes of a value; None where `parse_optional` finds none.
 
-    Args:
-        parse: such as `parse_whole`.
-        argument: its name, for the message.
-        value: as it was rendered.
-        args: what `parse` takes besides.
-        kwargs: the same, by name.
-
     Raises:
         ConfigurationError: as `parse` does.
     """
@@ -43,10 +39,6 @@ def parse_if_given(
 
 def parse_names(argument: str, value: Any) -> tuple[str, ...]:
     """One name or several: a sequence of texts, a list as JSON or Python writes it, or text with commas.
-
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered.
 
     Raises:
         ConfigurationError: it is none of these, or a name is empty.
@@ -70,10 +62,6 @@ def parse_names(argument: str, value: Any) -> tuple[str, ...]:
 def parse_texts(argument: str, value: Any) -> str | Sequence[str]:
     """A text, or several: a sequence of texts, also as JSON or Python writes it.
 
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered.
-
     Raises:
         ConfigurationError: it is none of these.
     """
@@ -85,11 +73,6 @@ def parse_texts(argument: str, value: Any) -> str | Sequence[str]:
 
 def parse_whole(argument: str, value: Any, minimum: int = 0) -> int:
     """A whole number.
-
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered.
-        minimum: the least that is allowed.
 
     Raises:
         ConfigurationError: it is no whole number, or too small.
@@ -106,10 +89,6 @@ def parse_whole(argument: str, value: Any, minimum: int = 0) -> int:
 def parse_seconds(argument: str, value: Any) -> float:
     """A time in seconds.
 
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered.
-
     Raises:
         ConfigurationError: it is not a positive, finite number.
     """
@@ -123,11 +102,7 @@ def parse_seconds(argument: str, value: Any) -> float:
 
 
 def parse_flag(argument: str, value: Any) -> bool:
-    """Yes or no.
-
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered: a truth value, or its name in any case.
+    """Yes or no: a truth value, or its name in any case.
 
     Raises:
         ConfigurationError: it is neither.
@@ -139,11 +114,7 @@ def parse_flag(argument: str, value: Any) -> bool:
 
 
 def parse_mapping(argument: str, value: Any) -> dict[str, str]:
-    """Texts by name: a mapping, or one as JSON or Python writes it.
-
-    Args:
-        argument: its name, for the message.
-        value: as it was rendered; None for an empty one.
+    """Texts by name: a mapping, or one as JSON or Python writes it; an empty one for None.
 
     Raises:
         ConfigurationError: it is no mapping.

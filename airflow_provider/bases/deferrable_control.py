@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import math
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +17,6 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider.bases.arguments import parse_if_given, parse_seconds
-from airflow_provider.bases.deadline import deadline_ms
-from airflow_provider.bases.triggerer import missing_triggerer
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.records.instance_handle import InstanceHandle
@@ -23,11 +24,74 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.waiting.conditions import Condition, Outcome, WaitResult
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.links.failover_run import FailoverRun
-from airflow_provider.triggers.control import ControlTrigger, result_of
+from airflow_provider.links import FailoverRun
+from airflow_provider.triggers import ControlTrigger, result_of
 
 if TYPE_CHECKING:
     from airflow_provider.kafka.connection import KafkaConnection
+
+
+_KEY: Final = "stateful-streams-wait"
+_LAST_LOOK_MS: Final = 5_000
+"""A try that begins after the deadline still looks once whether what it waits for is the case by now."""
+
+
+def deadline_ms(context: Context | None, timeout_s: float, retries: int, step: str = "") -> int:
+    """The epoch ms at which a wait is over, the same for every try.
+
+    The first try notes in the task's state when it began, and the later ones go on by that. A task that a person
+    clears begins from the start.
+
+    Args:
+        context: of the try; None, or one without a task state store, counts from now.
+        step: what is waited for, where one task waits for several things in turn, each for `timeout_s`.
+    """
+    now = now_ms()
+    store = None if context is None else context.get("task_state_store")
+    began_ms = now
+    if context is not None and store is not None:
+        # Airflow raises max_tries by the retries when a task is cleared, so this names the try that began the series.
+        first_try = max(1, context["ti"].max_tries - retries + 1)
+        series = f"{first_try}/{step}"
+        noted = store.get(_KEY)
+        if isinstance(noted, dict) and noted.get("series") == series and isinstance(noted.get("began_ms"), int):
+            began_ms = int(str(noted["began_ms"]))
+        else:
+            store.set(_KEY, {"series": series, "began_ms": now})
+    return max(began_ms + int(timeout_s * 1000), now + _LAST_LOOK_MS)
+
+
+_TIMEOUT_S: Final = 1.0
+_EXECUTION: Final = "/execution"
+
+
+def missing_triggerer() -> str | None:
+    """What to say where no triggerer runs, in one line; None where one does, or where the API server does not tell.
+
+    A worker reaches no database, so it asks the page of Airflow's health, which needs no login.
+    """
+    try:
+        with urllib.request.urlopen(f"{_api_url()}/api/v2/monitor/health", timeout=_TIMEOUT_S) as answer:
+            triggerer = json.load(answer)["triggerer"]
+            status, heard = triggerer["status"], triggerer.get("latest_triggerer_heartbeat")
+    except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError):
+        return None
+    if status == "healthy":
+        return None
+    return (
+        f"No triggerer runs (last heartbeat: {heard or 'never'}), and this task is deferred: it goes on once one does. "
+        "Start `airflow triggerer`, or give the task deferrable=False."
+    )
+
+
+def _api_url() -> str:
+    """Where tasks reach the API server: its pages are beside the interface for tasks, in the same server."""
+    tasks_url = conf.get("core", "execution_api_server_url", fallback="") or ""
+    if tasks_url.rstrip("/").endswith(_EXECUTION):
+        return tasks_url.rstrip("/").removesuffix(_EXECUTION)
+    base_url = conf.get("api", "base_url", fallback="") or ""
+    return base_url.rstrip("/") if base_url.startswith("http") else f"http://localhost:8080{base_url.rstrip('/')}"
+
 
 _LOOK_MS: Final = 3_000
 """A living instance speaks within a second, and the topics are read in less."""
@@ -152,7 +216,6 @@ class DeferrableControl(BaseOperator):
         trigger fires before its process has ended, and count that as a try.
 
         Args:
-            condition: what to wait for.
             stop_on_kill: the process to stop when a person ends or clears the waiting task; None stops none.
             step: tells this wait from another one of the same task: each may last for ``timeout_s``.
             look: whether it may be the case soon. False for what has just been begun and takes longer.
@@ -198,9 +261,7 @@ class DeferrableControl(BaseOperator):
         """What waits for a condition, in the triggerer or here.
 
         Args:
-            condition: what to wait for.
             until_ms: epoch ms after which it gives up; None never.
-            stop_on_kill: see `wait_for`.
         """
         return ControlTrigger(
             self.application_id,
@@ -232,11 +293,7 @@ class DeferrableControl(BaseOperator):
         return math.inf if limit_s is None else limit_s
 
     def until_ms(self, step: str = "") -> int | None:
-        """The epoch ms at which a wait is over, the same for every try; None for never.
-
-        Args:
-            step: see `wait_for`.
-        """
+        """The epoch ms at which a wait is over, the same for every try; None for never."""
         if math.isinf(self.wait_s):
             return None
         return deadline_ms(self.current_context, self.wait_s, self.retries or 0, step)

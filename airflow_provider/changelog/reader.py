@@ -16,10 +16,8 @@ from airflow_provider.errors import (
     StoreOutdatedError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import damage, refusal, refused_topic
+from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import ask_leader
 
 ChangelogPartition = tuple[str, int]
 """A changelog's topic and partition."""

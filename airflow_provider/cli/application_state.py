@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from airflow_provider.cli.causes import causes
-from airflow_provider.cli.held_time import held_time, wait_text
-from airflow_provider.cli.standby_rows import certified, missing_standbys, standby_rows, standby_table
-from airflow_provider.cli.task_totals import TaskCopy, task_totals
-from airflow_provider.cli.text import listed, seconds, shortened
+from airflow_provider.cli.task_tables import (
+    certified,
+    missing_standbys,
+    standby_rows,
+    standby_table,
+    task_totals,
+)
+from airflow_provider.cli.text import ago, causes, listed, seconds, shortened
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
@@ -23,7 +27,14 @@ from airflow_provider.control.outlook.predicted_rto import PredictedRto, measure
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
-from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import (
+    InstanceState,
+    InstanceStatus,
+    Role,
+    TableWaitStatus,
+    TaskState,
+    TaskStatus,
+)
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
@@ -42,7 +53,6 @@ class ApplicationState:
     Args:
         silent: the instances that reported no end and sent no heartbeat while they were listened to; not one that may
             still be starting.
-        watched: whether a watcher lives.
         history: what the application went through, the oldest first: predictions rest on it.
         losses: by task, what it left out within the last ten minutes.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
@@ -139,10 +149,6 @@ class ApplicationState:
         tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
         return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
 
-    @property
-    def _no_problems(self) -> str:
-        return "no other problems" if self.open_incidents else "no problems"
-
     def to_json(self) -> dict[str, Any]:
         """The newest assignment, every instance's last heartbeat as it was sent, and what `to_text` shows besides."""
         return {
@@ -180,6 +186,7 @@ class ApplicationState:
             _incident_line(one, one.decisions if everything else causes(one.decisions, self._instance_names))
             for one in self._open_records
         ]
+        problems = self.problems
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
@@ -192,7 +199,7 @@ class ApplicationState:
             ),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
-            below("problems:", self.problems) if self.problems else self._no_problems,
+            below("problems:", problems) if problems else "no other problems" if incidents else "no problems",
         ]
         return "\n\n".join(parts)
 
@@ -225,11 +232,11 @@ class ApplicationState:
         summed_up = len(copies) > _MOST_ROWS and not everything
         return [
             table(("instance", "state", "incarnation", "generation", "host", "pid"), self._instance_rows()),
-            self._totals(copies) if summed_up else table(_TASK_COLUMNS, self._task_rows(copies)),
+            self._totals(copies) if summed_up else table(_TASK_COLUMNS, [self._task_row(*copy) for copy in copies]),
         ]
 
     def _totals(self, copies: Sequence[tuple[TaskStatus, InstanceStatus]]) -> str:
-        summed_up = [TaskCopy(task, status.instance, self._task_state(task, status)) for task, status in copies]
+        summed_up = [(task, status.instance, self._task_state(task, status)) for task, status in copies]
         return task_totals(summed_up, self.predicted, self.measured_ms)
 
     def _instance_rows(self) -> list[Sequence[str]]:
@@ -255,27 +262,27 @@ class ApplicationState:
         ]
         return sorted(rows, key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
 
-    def _task_rows(self, rows: Sequence[tuple[TaskStatus, InstanceStatus]]) -> list[Sequence[str]]:
-        return [
-            (
-                str(task.task),
-                status.instance,
-                task.role.value,
-                self._task_state(task, status),
-                _number(task.lag_records),
-                "-" if task.lag_s is None else f"{task.lag_s:.1f}",
-                certified(task, status.sent_at_ms),
-                _number(task.source.lag_records) if task.role is Role.ACTIVE else "-",
-                _number(task.processed_records) if task.role is Role.ACTIVE else "-",
-                _number(sum(task.filtered_records.values())) if task.role is Role.ACTIVE else "-",
-                _number(task.failed_records) if task.role is Role.ACTIVE else "-",
-                _number(task.late_records) if task.role is Role.ACTIVE else "-",
-                _number(task.lost_records) if task.role is Role.ACTIVE else "-",
-                f"{task.records_per_s:,.0f}" if task.role is Role.ACTIVE else "-",
-                *(self._rto(task.task) if task.role is Role.ACTIVE else ("-", "-")),
-            )
-            for task, status in rows
-        ]
+    def _task_row(self, task: TaskStatus, status: InstanceStatus) -> Sequence[str]:
+        of_active = (
+            _number(task.source.lag_records),
+            _number(task.processed_records),
+            _number(sum(task.filtered_records.values())),
+            _number(task.failed_records),
+            _number(task.late_records),
+            _number(task.lost_records),
+            f"{task.records_per_s:,.0f}",
+            *self._rto(task.task),
+        )
+        return (
+            str(task.task),
+            status.instance,
+            task.role.value,
+            self._task_state(task, status),
+            _number(task.lag_records),
+            "-" if task.lag_s is None else f"{task.lag_s:.1f}",
+            certified(task, status.sent_at_ms),
+            *(of_active if task.role is Role.ACTIVE else "-" * len(of_active)),
+        )
 
     def _lives(self, status: InstanceStatus) -> bool:
         return status.state.alive and status.instance not in self.silent
@@ -376,3 +383,31 @@ def _hosts(status: InstanceStatus) -> str:
     """Where the driver runs, and on a Spark cluster where the stores lie."""
     driver = status.process.host or "-"
     return driver if status.stores_host in ("", driver) else f"{driver}, stores on {status.stores_host}"
+
+
+_WORTH_MS: Final = 60_000
+"""Of two sides that are read side by side one is always a little behind."""
+
+
+def held_time(task: TaskStatus) -> str | None:
+    """What a task's watermark waits for; None where no side of a join holds it back by a minute or more."""
+    time = task.time
+    if time.held_back_by is None or (time.held_back_ms is not None and time.held_back_ms < _WORTH_MS):
+        return None
+    if time.watermark_ms is None or time.held_back_ms is None:
+        return f"task {task.task}: there is no watermark yet, because no row of {time.held_back_by!r} has come"
+    at = datetime.fromtimestamp(time.watermark_ms / 1000, UTC).isoformat(timespec="seconds")
+    return (
+        f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
+        f"other side is {ago(time.held_back_ms)} further"
+    )
+
+
+def wait_text(wait: TableWaitStatus) -> str:
+    """How long a task of a stream has been waiting for a table, for which of its tasks, and how far that is."""
+    others = f" and {wait.others:,} more tasks are" if wait.others else " is"
+    at = "the end of the log is not known" if wait.end is None else f"it has read {wait.offset or 0:,} of {wait.end:,}"
+    return (
+        f"for {wait.for_s:.0f} s until the table is read: task {wait.task}{others} behind in {wait.topic!r}, {at}; "
+        f"nothing is lost, look at task {wait.task}"
+    )

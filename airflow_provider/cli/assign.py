@@ -8,11 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider.cli.cluster import add_application_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.incident_closing import close_incidents
-from airflow_provider.cli.options import names_option
-from airflow_provider.cli.waiting import await_condition, say
+from airflow_provider.cli.failover import close_incidents
+from airflow_provider.cli.options import add_application_options, cluster_of, names_option
+from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.application_tasks import application_tasks
@@ -90,12 +88,7 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def placed_text(placed: PlacedTasks, changed: bool) -> str:
-    """A table for people.
-
-    Args:
-        placed: the newest.
-        changed: whether any step changed something.
-    """
+    """A table for people."""
     rows = [
         (str(task_id), task.active or "-", ", ".join(task.standbys) or "-")
         for task_id, task in placed.assignment.tasks.items()
@@ -108,14 +101,7 @@ def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, 
     """Publish the assignment that the living instances allow; warnings go to standard error.
 
     Args:
-        wanted: how its tasks are to be placed.
         store: of the job, by which its tasks are counted before the first assignment.
-
-    Raises:
-        AssignmentError: no instance runs.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application's topics do not exist.
-        BrokerUnreachableError: no broker answered.
     """
 
     def tasks() -> Sequence[TaskId]:

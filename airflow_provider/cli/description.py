@@ -8,10 +8,9 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from airflow_provider.cli.cluster import add_cluster_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.start_timeout_option import add_start_timeout
+from airflow_provider.cli.options import add_cluster_options, add_start_timeout, cluster_of
 from airflow_provider.cli.status import look
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.cli.text import nested_text
 from airflow_provider.common.json_codec import to_json, to_plain
 from airflow_provider.common.task_id import TaskId
@@ -87,9 +86,6 @@ def describe(view: ControlView, silent: Collection[str], what: str | None = None
     Args:
         silent: the instances that sent no heartbeat while they were listened to.
         what: an instance's name, or a task; None for the whole application.
-
-    Raises:
-        InstanceError: the application has neither.
     """
     if what is None:
         return _of_application(view, silent)
@@ -107,11 +103,7 @@ def describe(view: ControlView, silent: Collection[str], what: str | None = None
 
 
 def without_secrets(deployment: Deployment) -> dict[str, Any]:
-    """A deployment as plain values: no value of a name that sounds like a secret, and no variable's value.
-
-    Args:
-        deployment: as it is on record.
-    """
+    """A deployment as plain values: no value of a name that sounds like a secret, and no variable's value."""
     plain: dict[str, Any] = to_plain(deployment)
     plain["conf"] = {key: _HIDDEN if _SECRET.search(key) else value for key, value in deployment.conf.items()}
     plain["env_vars"] = dict.fromkeys(deployment.env_vars, _HIDDEN)

@@ -10,28 +10,37 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from airflow_provider.cli.assign import place
-from airflow_provider.cli.cluster import add_application_options, cluster_of
-from airflow_provider.cli.drill_answer import DrillAnswer
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.history_note import note
-from airflow_provider.cli.named_instance import check_instance
-from airflow_provider.cli.start_timeout_option import add_start_timeout
-from airflow_provider.cli.waiting import await_condition, say, say_waiting
+from airflow_provider.cli.failover import close_incident, find_incidents, publish_answers
+from airflow_provider.cli.instance import await_running, start_deployment
+from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
+from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
+from airflow_provider.common.host_name import host_name
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
+from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.drills.readiness import readiness_problems
 from airflow_provider.control.drills.rehearsal import Rehearsal
 from airflow_provider.control.drills.waits import fault_over, fault_taken, redundancy_back
+from airflow_provider.control.failover.incident_answer import IncidentFinder
 from airflow_provider.control.history.builder import drill_record, skipped_drill_record
 from airflow_provider.control.placement.task_placement import TaskPlacement
-from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, InjectedFault
+from airflow_provider.control.records.deployment import Placement
+from airflow_provider.control.records.drill_fault import DRILLS, DrillKind, InjectedFault, Victim
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, OutputCount, RtoParts, history_plain
+from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.records.watcher import SILENT_AFTER_S
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.waiting.condition_wait import wait_for
-from airflow_provider.control.waiting.conditions import Condition, Outcome, StandbysWarm, WaitResult
+from airflow_provider.control.waiting.conditions import (
+    Condition,
+    InstanceInState,
+    Outcome,
+    StandbysWarm,
+    SupervisedRunning,
+    WaitResult,
+)
 from airflow_provider.error_text import error_text
 from airflow_provider.errors import (
     AssignmentError,
@@ -42,6 +51,7 @@ from airflow_provider.errors import (
     StatefulStreamsError,
 )
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.launch.instance_start import Started
 
 _FAULT_S = 60.0
 _VERDICTS = (StateError, InstanceError, DeadlineError, AssignmentError, ConfigurationError)
@@ -212,21 +222,74 @@ class _Drill:
         if fault.spec.cause is None:
             say("nothing has to be answered")
         elif self._asked.answer:
-            DrillAnswer(
-                cluster=self._cluster,
-                application_id=self._application_id,
-                fault=fault,
-                run_id=self._run_id,
-                master=self._asked.master,
-                num_standby_replicas=self._asked.standbys,
-                store=self._asked.store,
-                timeouts=self._timeouts,
-                say=say,
-            ).give(self._asked.recovery_timeout)
+            self._answer(fault, time.monotonic() + self._asked.recovery_timeout)
         else:
             say("the failover and repair DAGs have to answer that; --answer lets this command do it")
         self._wait(fault_over(fault), self._asked.recovery_timeout)
         self._wait(redundancy_back(fault, self._asked.standbys), self._asked.recovery_timeout)
+
+    def _answer(self, fault: InjectedFault, deadline: float) -> None:
+        """What the failover and repair DAGs do: fail over, replace the instance, give standbys, mark it resolved."""
+        standbys = self._asked.standbys
+        self._fail_over(fault, deadline)
+        if fault.spec.ends_process:
+            self._replace(fault)
+        elif fault.spec.victim is Victim.INSTANCE:
+            back = InstanceInState(fault.instance, (InstanceState.RUNNING,))
+            self._wait(back, max(0.0, deadline - time.monotonic()))
+        wanted = TaskPlacement(num_standby_replicas=standbys, reason="standbys after a drill")
+        placed = place(self._cluster, self._application_id, wanted, self._asked.store)
+        say(f"standbys are assigned in generation {placed.assignment.generation}")
+        warm = StandbysWarm(num_standby_replicas=standbys, generation=placed.assignment.generation)
+        self._wait(warm, max(0.0, deadline - time.monotonic()))
+        view = self._rehearsal.read()
+        record = answer_to(fault, view)
+        if record is not None and record.resolved_at_ms is None:
+            close_incident(self._cluster, record, view)
+
+    def _fail_over(self, fault: InjectedFault, deadline: float) -> None:
+        while True:
+            with ControlReader(self._cluster, self._application_id) as reader:
+                found = find_incidents(reader, self._timeouts)
+                if answer_to(fault, reader.view) is not None:
+                    return
+            events = tuple(event for event in found if event.incident.instance == fault.instance)
+            if events:
+                finder = IncidentFinder(
+                    answered_by=self._run_id,
+                    timeouts=self._timeouts,
+                    num_standby_replicas=self._asked.standbys,
+                    by_hand=False,
+                    events=events,
+                )
+                for answer in publish_answers(self._cluster, self._application_id, finder):
+                    for line in answer.decisions:
+                        say(line)
+                return
+            if time.monotonic() > deadline:
+                raise DeadlineError(
+                    f"The end of {fault.instance!r} was not found, and no other answered it: look at its status."
+                )
+
+    def _replace(self, fault: InjectedFault) -> None:
+        view, instance = self._rehearsal.read(), fault.instance
+        deployment, status = view.deployments.get(instance), view.statuses.get(instance)
+        if deployment is not None and deployment.placement == Placement.SUPERVISED.value:
+            say(f"waits for the supervisor of {instance} to start it again")
+            again = SupervisedRunning(instance, fault.incarnation + 1)
+            await_condition(self._cluster, self._application_id, again, self._timeouts.start_s, self._timeouts)
+            return
+        host = status.process.host if status is not None else ""
+        if deployment is None or (host and host != host_name()):
+            why = "no deployment of it is on record" if deployment is None else f"it ran on {host}"
+            raise InstanceError(
+                f"{instance!r} cannot be replaced here, because {why}: start it there with 'run', or let Airflow's "
+                "repair DAG do it, and drill without --answer."
+            )
+        started = start_deployment(self._cluster, deployment, self._asked.master, self._timeouts)
+        if isinstance(started, Started):
+            say(f"{instance} is started again; its log: {started.launched.log_file}")
+            await_running(self._cluster, deployment, started, self._timeouts)
 
     def _restore_redundancy(self) -> None:
         """Whatever became of the drill, every task is given its standbys again."""
@@ -250,12 +313,7 @@ class _Drill:
 
 
 def not_whole(result: WaitResult, limit_s: float) -> str | None:
-    """Why an application is not ready for a drill, in one line; None where it is whole.
-
-    Args:
-        result: of the wait for its standbys.
-        limit_s: how long it was to be waited for.
-    """
+    """Why an application is not ready for a drill, in one line; None where it is whole."""
     match result.outcome:
         case Outcome.MET:
             return None
@@ -266,11 +324,7 @@ def not_whole(result: WaitResult, limit_s: float) -> str | None:
 
 
 def exit_status_of(record: HistoryRecord) -> ExitStatus:
-    """What a script is told of a drill.
-
-    Args:
-        record: as it was judged.
-    """
+    """What a script is told of a drill."""
     match record.outcome:
         case HistoryOutcome.PASSED:
             return ExitStatus.FINE
@@ -280,11 +334,7 @@ def exit_status_of(record: HistoryRecord) -> ExitStatus:
 
 
 def drill_text(record: HistoryRecord) -> str:
-    """The RTO by its parts, and the verdict.
-
-    Args:
-        record: as it was judged.
-    """
+    """The RTO by its parts, and the verdict."""
     rto = record.rto
     lines = [f"drill ({record.cause}) of {', '.join(record.instances)}: {record.outcome.value}"]
     lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]

@@ -1,4 +1,4 @@
-"""``failover``: answers what is wrong now, once, as the failover DAG's task does."""
+"""``failover``: answers what is wrong now, once, as the failover DAG's task does; closes what is repaired."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider.cli.cluster import add_application_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.history_note import note
-from airflow_provider.cli.incident_closing import close_incidents
-from airflow_provider.cli.instances_expected import expected_instances
-from airflow_provider.cli.named_instance import check_instance
-from airflow_provider.cli.start_timeout_option import add_start_timeout
+from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
+from airflow_provider.cli.status import expected_instances
+from airflow_provider.cli.terminal import ExitStatus, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
@@ -23,6 +19,7 @@ from airflow_provider.control.failover.failover_answer import FailoverAnswer
 from airflow_provider.control.failover.incident_answer import IncidentFinder, Publish, answer_incidents, wrong_now
 from airflow_provider.control.failover.incident_event import IncidentEvent
 from airflow_provider.control.history.builder import failover_record
+from airflow_provider.control.history.incident_resolution import resolve_incident
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.liveness import Timeouts
@@ -30,6 +27,9 @@ from airflow_provider.control.topics.publication import publish_by
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
+from airflow_provider.control.waiting.condition_wait import wait_for
+from airflow_provider.control.waiting.conditions import Outcome, StandbysWarm
 from airflow_provider.kafka.connection import KafkaConnection
 
 _LATE_S: Final = 0.5
@@ -92,11 +92,6 @@ def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | No
     Args:
         timeouts: by which an instance counts as gone, and a task as standing still.
         instance: only this one; None for all.
-
-    Raises:
-        InstanceError: there is no such instance.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
     view, began = reader.read_to_end(), time.monotonic()
     check_instance(view, instance)
@@ -137,12 +132,7 @@ def unmoved(answer: FailoverAnswer) -> bool:
 
 
 def answers_text(answers: Sequence[FailoverAnswer], *, dry_run: bool) -> str:
-    """Lines for people.
-
-    Args:
-        answers: one for each incident.
-        dry_run: whether nothing was published.
-    """
+    """Lines for people."""
     if not answers:
         return "nothing is wrong that a failover could answer"
     lines = ["a dry run: nothing is published"] if dry_run else []
@@ -154,17 +144,7 @@ def answers_text(answers: Sequence[FailoverAnswer], *, dry_run: bool) -> str:
 
 
 def publish_answers(cluster: KafkaConnection, application_id: str, finder: IncidentFinder) -> list[FailoverAnswer]:
-    """Answer what was found, once however many others answer, and leave an open record of each answer in the history.
-
-    Args:
-        finder: what was found, and who answers.
-
-    Raises:
-        AssignmentError: the assignment topic holds none that could be changed.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
-    """
+    """Answer what was found, once however many others answer; an open record of each answer goes into the history."""
     if not finder.events:
         return []
     published: list[IncidentRecord] = []
@@ -181,3 +161,53 @@ def publish_answers(cluster: KafkaConnection, application_id: str, finder: Incid
     answers = publish_by(cluster, application_id, act)
     note(cluster, application_id, *map(failover_record, published))
     return answers
+
+
+def close_incidents(cluster: KafkaConnection, application_id: str, num_standby_replicas: int, timeout_s: float) -> None:
+    """Wait until every task is whole again, where incidents are open, and mark those resolved; says what it does.
+
+    Nothing is waited for that only another step brings: standbys that are not assigned.
+    """
+    view = _read(cluster, application_id)
+    open_ids = [record.incident.id for record in view.unresolved_incidents]
+    if not open_ids or view.assignment is None:
+        return
+    why = not_assigned(view, num_standby_replicas)
+    if why is None:
+        warm = StandbysWarm(num_standby_replicas=num_standby_replicas, generation=view.assignment.generation)
+        found = wait_for(cluster, application_id, warm, timeout_s=timeout_s, say=say_waiting)
+        why = None if found.outcome is Outcome.MET else found.seen
+    if why is not None:
+        say(f"not resolved yet: {', '.join(open_ids)}: {why}. Run 'assign' once that is fixed.")
+        return
+    view = _read(cluster, application_id)
+    for id in open_ids:
+        if (record := view.incidents.get(id)) is not None:
+            close_incident(cluster, record, view)
+            say(f"resolved: {id}")
+
+
+def close_incident(cluster: KafkaConnection, record: IncidentRecord, view: ControlView) -> None:
+    """Mark one as resolved, in the assignment topic and in the history (`resolve_incident`)."""
+    resolve_incident(
+        record,
+        view,
+        at_ms=now_ms(),
+        note=lambda history: note(cluster, view.application_id, history),
+        write=lambda resolved: write_control(cluster, view.application_id, resolved),
+    )
+
+
+def not_assigned(view: ControlView, num_standby_replicas: int) -> str | None:
+    """Which tasks were not given what they need, in one line; None where all were."""
+    given = view.assignment.tasks.items() if view.assignment else ()
+    bare = [str(task_id) for task_id, task in given if task.active is None]
+    short = [str(task_id) for task_id, task in given if task.active and len(task.standbys) < num_standby_replicas]
+    lines = [f"no instance has task(s) {', '.join(bare)}"] if bare else []
+    lines += [f"task(s) {', '.join(short)} lack standbys, and need another instance"] if short else []
+    return "; ".join(lines) or None
+
+
+def _read(cluster: KafkaConnection, application_id: str) -> ControlView:
+    with ControlReader(cluster, application_id) as reader:
+        return reader.read_to_end()

@@ -1,19 +1,30 @@
-"""``history``: the drills, failovers, restores and upgrades that an application went through."""
+"""``history`` and ``metrics``: what an application went through, and its figures of the last week."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from airflow_provider.cli.cluster import add_application_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.options import add_application_options, cluster_of
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.table import history_table
 from airflow_provider.control.history.topic import read_history
-from airflow_provider.control.records.history import HistoryKind, history_plain
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
+from airflow_provider.control.outlook.metrics_table import metrics_table
+from airflow_provider.control.outlook.metrics_topic import read_metrics
+from airflow_provider.control.outlook.rto_basis import rto_basis
+from airflow_provider.control.records.assignment import Assignment
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord, history_plain
+from airflow_provider.control.records.metrics import MetricsRecord, metrics_plain
+from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.connection import KafkaConnection
 
 _UNIT_MS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
@@ -27,10 +38,10 @@ def add_history(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--since", metavar="WHEN", help="a date such as 2026-01-31 (UTC), or an age such as 36h, 30d or 8w"
     )
     history.add_argument("--json", action="store_true", help="everything, for programs")
-    history.set_defaults(act=_act, refuse=history.error)
+    history.set_defaults(act=_history, refuse=history.error)
 
 
-def _act(asked: argparse.Namespace) -> int:
+def _history(asked: argparse.Namespace) -> int:
     try:
         since = None if asked.since is None else since_ms(asked.since, now_ms())
     except ValueError as error:
@@ -59,3 +70,52 @@ def since_ms(when: str, now: int) -> int:
     except ValueError:
         raise ValueError(f"{when!r} is neither a date such as 2026-01-31 nor an age such as 30d") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def add_metrics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``metrics``."""
+    metrics = commands.add_parser(
+        "metrics", help="disk, changelog growth, lags and rates over the last week; forecasts"
+    )
+    add_application_options(metrics)
+    metrics.add_argument(
+        "--since", metavar="WHEN", default="7d", help="a date such as 2026-01-31 (UTC), or an age such as 36h (7d)"
+    )
+    metrics.add_argument(
+        "--max-rto", type=float, metavar="SECONDS", help="forecast when a replay of a whole changelog takes longer"
+    )
+    metrics.add_argument("--json", action="store_true", help="every record, for programs")
+    metrics.set_defaults(act=_metrics, refuse=metrics.error)
+
+
+def _metrics(asked: argparse.Namespace) -> int:
+    try:
+        since = since_ms(asked.since, now_ms())
+    except ValueError as error:
+        asked.refuse(f"argument --since: {error}")
+    cluster = cluster_of(asked)
+    records = read_metrics(cluster, asked.application_id, since)
+    forecasts = _forecasts(cluster, asked, records)
+    if asked.json:
+        plain = [metrics_plain(record) for record in records]
+        print(json.dumps({"records": plain, "forecasts": forecasts.plain()}, indent=2))
+    else:
+        figures = metrics_table(records, _assignment(cluster, asked.application_id) if records else None)
+        print("\n".join([figures, "", *forecasts.lines()] if records else [figures]))
+    return ExitStatus.FINE
+
+
+def _assignment(cluster: KafkaConnection, application_id: str) -> Assignment | None:
+    with contextlib.suppress(TopicMissingError), ControlReader(cluster, application_id, statuses=False) as reader:
+        return reader.read_to_end().assignment
+    return None  # the application was reset since, and its figures stay for a week
+
+
+def _forecasts(
+    cluster: KafkaConnection, asked: argparse.Namespace, records: Sequence[MetricsRecord]
+) -> MetricsForecasts:
+    history: Sequence[HistoryRecord] = ()
+    if asked.max_rto is not None:
+        with contextlib.suppress(TopicMissingError):  # then failovers take what is the default
+            history = read_history(cluster, asked.application_id)
+    return metrics_forecasts(records, now_ms(), max_rto_s=asked.max_rto, basis=rto_basis(history, {}))

@@ -13,21 +13,18 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider.cli.acls import add_acls
 from airflow_provider.cli.assign import add_assign
-from airflow_provider.cli.certify import add_certify
 from airflow_provider.cli.description import add_describe
 from airflow_provider.cli.drill import add_drill
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.failover import add_failover
-from airflow_provider.cli.health import add_health
-from airflow_provider.cli.history import add_history
-from airflow_provider.cli.instance_stop import add_stop
-from airflow_provider.cli.metrics import add_metrics
+from airflow_provider.cli.history import add_history, add_metrics
+from airflow_provider.cli.instance import add_stop
 from airflow_provider.cli.run import add_run
-from airflow_provider.cli.snapshot import add_snapshot
+from airflow_provider.cli.standby_commands import add_certify, add_snapshot
 from airflow_provider.cli.status import add_status
-from airflow_provider.cli.topics import add_topics
+from airflow_provider.cli.supervised_run import add_health
+from airflow_provider.cli.terminal import ExitStatus
+from airflow_provider.cli.topics import add_acls, add_topics
 from airflow_provider.error_text import error_line
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.names import check_name

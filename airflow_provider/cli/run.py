@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider import __version__
-from airflow_provider.cli.cluster import add_cluster_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.instance_start import LogFollower, await_running, start_deployment
-from airflow_provider.cli.instance_stop import stop_instance
-from airflow_provider.cli.options import set_defaults_of_environment, settings_option
-from airflow_provider.cli.start_timeout_option import add_start_timeout
+from airflow_provider.cli.instance import LogFollower, await_running, has_ended, start_deployment, stop_instance
+from airflow_provider.cli.options import (
+    add_cluster_options,
+    add_start_timeout,
+    cluster_of,
+    set_defaults_of_environment,
+    settings_option,
+)
 from airflow_provider.cli.supervised_run import SupervisedRun
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.records.deployment import Deployment, Placement
 from airflow_provider.control.records.status import InstanceState
@@ -117,14 +120,7 @@ def _supervised(asked: argparse.Namespace, timeouts: Timeouts) -> int:
 
 
 def deployment_of(asked: argparse.Namespace) -> Deployment:
-    """How the arguments say that the instance is deployed.
-
-    Args:
-        asked: with the arguments of ``run``.
-
-    Raises:
-        ConfigurationError: an argument is not what it has to be.
-    """
+    """How the arguments say that the instance is deployed."""
     application_id = check_name("application id", asked.application or application_of(asked.job))
     if not asked.supervised or Path(asked.job).exists():  # the launch reports that it is missing: nobody else is told
         check_job_file(asked.job, application_id)
@@ -150,11 +146,7 @@ def deployment_of(asked: argparse.Namespace) -> Deployment:
 
 
 def application_of(job: str) -> str:
-    """The application id that a job file names.
-
-    Raises:
-        ConfigurationError: it names none, several, or not literally.
-    """
+    """The application id that a job file names."""
     named = set(application_ids_of(job))
     found = next(iter(named), None)
     if len(named) != 1 or found is None:
@@ -168,7 +160,7 @@ def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, st
     log = LogFollower(Path(started.launched.log_file))
     try:
         with interruptible(signal.SIGINT, signal.SIGTERM):
-            while not _ended(started.launched.launcher_pid):
+            while not has_ended(started.launched.launcher_pid):
                 print(log.read(), end="", flush=True)
                 time.sleep(_POLL_S)
     except KeyboardInterrupt:
@@ -189,10 +181,3 @@ def _stay(cluster: KafkaConnection, deployment: Deployment, started: Started, st
             f"{started.launched.log_file}."
         )
     return ExitStatus.FINE
-
-
-def _ended(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    except ChildProcessError:
-        return True

@@ -1,7 +1,8 @@
-"""``run --supervised``: an instance in the foreground of systemd, a pod or another supervisor."""
+"""``run --supervised``, an instance in the foreground of systemd, a pod or another supervisor; ``health``, a probe."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -14,8 +15,9 @@ from typing import Final
 
 import psutil
 
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.instance_start import LogFollower, start_deployment
+from airflow_provider.cli.instance import LogFollower, has_ended, start_deployment
+from airflow_provider.cli.options import set_defaults_of_environment
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import ignored, interruptible
 from airflow_provider.control.records.command import RESTART
@@ -28,6 +30,7 @@ from airflow_provider.error_decision import is_permanent
 from airflow_provider.error_text import error_line
 from airflow_provider.errors import (
     BrokerUnreachableError,
+    ConfigurationError,
     InstanceError,
     LoginRefusedError,
     StatefulStreamsError,
@@ -37,8 +40,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_lock import InstanceLock
 from airflow_provider.launch.instance_start import Started
 from airflow_provider.launch.leftovers import InstanceProcesses
-from airflow_provider.launch.pulse import Pulse, Silence
-from airflow_provider.launch.run_folder import RunFolder
+from airflow_provider.launch.pulse import Beat, Pulse, Silence
+from airflow_provider.launch.run_folder import RUN_DIR, RunFolder
 
 _POLL_S: Final = 0.5
 _WAIT_PAUSE_S: Final = 5.0
@@ -53,12 +56,7 @@ _FILES_S: Final = 10.0
 
 
 def exit_status_of(status: InstanceStatus | None, incarnation: int) -> ExitStatus:
-    """What a supervisor is told when the process of an instance has ended.
-
-    Args:
-        status: the newest one of the instance; None where there is none.
-        incarnation: of the process that ended.
-    """
+    """What a supervisor is told when the process of an instance has ended."""
     if status is None or status.incarnation != incarnation or status.state.alive:
         return ExitStatus.ERROR
     if status.state is InstanceState.STOPPED:
@@ -72,7 +70,6 @@ def pause_before_launch_s(launched_ms: Sequence[int], at_ms: int) -> float:
 
     Args:
         launched_ms: when it was launched before, the newest first, epoch ms.
-        at_ms: now.
 
     Returns:
         Seconds: none after up to two launches that came to nothing within two minutes, one after the other; then 5,
@@ -95,7 +92,6 @@ class SupervisedRun:
     an earlier one left on this host.
 
     Args:
-        timeouts: by which it is found to live, and how long a start may take.
         stop_timeout_s: how long a clean shutdown may take before it is killed, in seconds.
         hang_timeout_s: how long it may give no sign of life before it is killed, in seconds.
         print_log: whether the instance's log goes to standard output too.
@@ -193,7 +189,7 @@ class SupervisedRun:
             hang_s=self.hang_timeout_s,
             start_s=self.timeouts.start_s,
         )
-        while not _ended(started.launched.launcher_pid):
+        while not has_ended(started.launched.launcher_pid):
             self._show(log)
             time.sleep(_POLL_S)
             if silence.lasts_too_long():
@@ -229,7 +225,6 @@ class SupervisedRun:
         """Clean up after an instance whose processes are gone, and say how it ended.
 
         Args:
-            folder: of its launch.
             asked_for: what is said where the end was asked for; None to say what the instance reported.
         """
         from confluent_kafka import KafkaException
@@ -267,18 +262,6 @@ class SupervisedRun:
         write_control(self.cluster, application_id, ended)
 
 
-def _ended(child: int) -> bool:
-    if os.getpid() == 1:  # the init of a container has every orphan's exit status to take
-        with contextlib.suppress(ChildProcessError):
-            while (reaped := os.waitpid(-1, os.WNOHANG)[0]) not in (0, child):
-                pass
-            return reaped == child
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    except ChildProcessError:
-        return True
-
-
 def _exit_status_of_error(error: Exception) -> ExitStatus:
     # The next start waits for topics.
     lasts = is_permanent(type(error).__name__) and not isinstance(error, TopicMissingError)
@@ -287,3 +270,73 @@ def _exit_status_of_error(error: Exception) -> ExitStatus:
 
 def _say(what: str) -> None:
     print(f"supervised: {what}", file=sys.stderr, flush=True)
+
+
+def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``health``."""
+    health = commands.add_parser("health", help="whether an instance that is supervised here lives, without a broker")
+    health.add_argument("--application", metavar="APPLICATION", help="its application id; has to be given")
+    health.add_argument("--instance", metavar="NAME", help="has to be given")
+    health.add_argument("--run-dir", default=RUN_DIR, metavar="FOLDER", help="as of `run` (%(default)s)")
+    health.add_argument("--ready", action="store_true", help="whether it is up, too, and takes tasks")
+    health.add_argument(
+        "--max-silence", type=float, default=30.0, metavar="SECONDS", help="without a sign of life (%(default)g)"
+    )
+    health.add_argument(
+        "--start-timeout", type=float, default=Timeouts.start_s, metavar="SECONDS", help="of its start (%(default)g)"
+    )
+    set_defaults_of_environment(health, "--application", "--instance", "--run-dir", "--start-timeout")
+    health.set_defaults(act=_act)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    if not asked.application or not asked.instance:
+        raise ConfigurationError("Give --application and --instance, or set them in the environment (docs/cli.md).")
+    run_dir = Path(asked.run_dir).expanduser().absolute()
+    folder = RunFolder.newest(run_dir, asked.application, asked.instance)
+    launched_s = None
+    if folder is not None and folder.in_use():
+        launched_s = time.time() - folder.incarnation / 1000
+    fine, what = health_of(
+        kept=InstanceLock(run_dir, asked.application, asked.instance).is_held(),
+        launched_s=launched_s,
+        beat=None if folder is None or launched_s is None else Pulse(folder.pulse).last(),
+        now_ns=time.time_ns(),
+        max_silence_s=asked.max_silence,
+        start_timeout_s=asked.start_timeout,
+        ready=asked.ready,
+    )
+    print(f"{asked.instance} of {asked.application} {what}")
+    return ExitStatus.FINE if fine else ExitStatus.NO
+
+
+def health_of(
+    *,
+    kept: bool,
+    launched_s: float | None,
+    beat: Beat | None,
+    now_ns: int,
+    max_silence_s: float,
+    start_timeout_s: float,
+    ready: bool,
+) -> tuple[bool, str]:
+    """Whether an instance is as it should be, and what is found, in words.
+
+    Args:
+        kept: whether a process of ``run --supervised`` keeps it.
+        launched_s: seconds since its newest launch, where that has not ended; None otherwise.
+        beat: its last sign of life; None before the first.
+        now_ns: epoch ns.
+        max_silence_s: how long it may give none.
+        start_timeout_s: how long it may take to give the first one.
+        ready: whether it has to run, too.
+    """
+    if not kept:
+        return False, "is kept by no process of this host"
+    if launched_s is None:
+        return not ready, "is about to be launched"
+    if beat is None:
+        return not ready and launched_s <= start_timeout_s, f"has been starting for {launched_s:.0f} s"
+    silent_s = max(0.0, (now_ns - beat.at_ns) / 1e9)
+    what = f"is {beat.state.value}, its last sign of life {silent_s:.0f} s ago"
+    return silent_s <= max_silence_s and (not ready or beat.state is InstanceState.RUNNING), what

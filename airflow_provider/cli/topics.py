@@ -1,15 +1,16 @@
-"""``topics verify`` and ``topics repair``: whether an application's topics are as it needs them."""
+"""``topics`` and ``acls``: whether an application's topics are as it needs them, and which rights it needs."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Sequence
+from typing import Final
 
-from airflow_provider.cli.cluster import add_cluster_options, cluster_of
-from airflow_provider.cli.exit_status import ExitStatus
-from airflow_provider.cli.options import settings_option
+from airflow_provider.cli.options import add_cluster_options, cluster_of, settings_option
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.application.job_topics import create_job_topics, read_view_if_there, sized_job
+from airflow_provider.control.application.rights import Role, acls_of
 from airflow_provider.control.application.topic_repair import find_described_problems, find_topic_problems, repair_topic
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError
@@ -63,12 +64,12 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     topics.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
     topics.add_argument("--env", action="append", default=[], metavar="K=V", help="of a job file: its environment")
     topics.add_argument("--json", action="store_true", help="for programs")
-    topics.set_defaults(act=_act)
+    topics.set_defaults(act=_topics)
 
 
-def _act(asked: argparse.Namespace) -> int:
+def _topics(asked: argparse.Namespace) -> int:
     if asked.subject.endswith(".py"):
-        return _of_file(asked)
+        return _topics_of_file(asked)
     if asked.arg or asked.env:
         raise ConfigurationError(
             f"--arg and --env are of a job file, and {asked.subject!r} is an application: name the file."
@@ -105,7 +106,7 @@ def _act(asked: argparse.Namespace) -> int:
     return _say(asked, cluster, asked.application_id, found, done)
 
 
-def _of_file(asked: argparse.Namespace) -> int:
+def _topics_of_file(asked: argparse.Namespace) -> int:
     """The topics that a job file says; with ``repair --apply`` it is kept what the job is made of, too."""
     if asked.source or asked.output or asked.store or asked.windowed_store:
         raise ConfigurationError(
@@ -172,13 +173,7 @@ def _say(
 def findings_text(
     application_id: str, found: Sequence[TopicFinding], done: Sequence[str] = (), *, dry_run: bool = False
 ) -> str:
-    """Lines for people.
-
-    Args:
-        found: what is wrong now.
-        done: what was repaired before that.
-        dry_run: whether to say what a repair would do.
-    """
+    """Lines for people."""
     lines = [f"done: {line}" for line in done]
     for finding in found:
         lines += [finding.problem, f"  fix: {finding.fix}"]
@@ -200,3 +195,61 @@ def _to_json(finding: TopicFinding) -> dict[str, str | None]:
         "fix": finding.fix,
         "repair": finding.repair,
     }
+
+
+_ROLES: Final = tuple(role.value for role in Role)
+
+
+def add_acls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``acls``."""
+    acls = commands.add_parser("acls", help="print the fewest rights that an instance, Airflow or a viewer needs")
+    acls.add_argument(
+        "subject", metavar="APPLICATION|JOB.py", help="a job file, which says its topics; or an application id"
+    )
+    acls.add_argument("--role", required=True, choices=_ROLES, help="who acts")
+    acls.add_argument("--principal", required=True, metavar="TYPE:NAME", help="whom to grant them, as in User:orders")
+    acls.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
+    acls.add_argument(
+        "--source", action="append", default=[], metavar="TOPIC", help="of an application: what its job reads"
+    )
+    acls.add_argument(
+        "--output", action="append", default=[], metavar="TOPIC", help="of an application: a sink or dead-letter topic"
+    )
+    acls.add_argument("--store", action="append", default=[], metavar="NAME", help="of an application (state)")
+    acls.add_argument(
+        "--windowed-store", action="append", default=[], metavar="NAME", help="of an application, a store of windows"
+    )
+    acls.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT", default="localhost:9092", help="of the lines (localhost:9092)"
+    )
+    acls.add_argument("--command-config", metavar="FILE", help="of the lines: how kafka-acls.sh logs in")
+    acls.set_defaults(act=_acls)
+
+
+def _acls(asked: argparse.Namespace) -> int:
+    job = _job_of_file(asked) if asked.subject.endswith(".py") else _job_of_options(asked)
+    for acl in acls_of(Role(asked.role), job):
+        print(acl.to_command(asked.principal, asked.bootstrap_servers, asked.command_config))
+    return ExitStatus.FINE
+
+
+def _job_of_file(asked: argparse.Namespace) -> JobDescription:
+    if asked.source or asked.output or asked.store or asked.windowed_store:
+        raise ConfigurationError(
+            f"{asked.subject!r} is a job file, which says its topics and stores by itself: leave --source, --output, "
+            "--store and --windowed-store out."
+        )
+    return describe_job_file(asked.subject, None, application_args=asked.arg)
+
+
+def _job_of_options(asked: argparse.Namespace) -> JobDescription:
+    if asked.arg:
+        raise ConfigurationError(f"--arg is of a job file, and {asked.subject!r} is an application: name the file.")
+    stores = tuple(dict.fromkeys((*asked.store, *asked.windowed_store))) or ("state",)
+    return JobDescription.of_topics(
+        check_name("application id", asked.subject),
+        sources=asked.source,
+        stores=[check_name("store", name) for name in stores],
+        windowed_stores=asked.windowed_store,
+        outputs=asked.output,
+    )

@@ -8,11 +8,9 @@ import sys
 from pathlib import Path
 
 from airflow_provider.demo.errors import DemoError, last_lines
-from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.run import Demo
+from airflow_provider.demo.run import Demo, DemoSettings
 from airflow_provider.demo.screen import Screen
-from airflow_provider.demo.settings import DemoSettings
-from airflow_provider.demo.stage import tear_down
+from airflow_provider.demo.stage import DemoFolder, tear_down
 from airflow_provider.errors import StatefulStreamsError
 
 

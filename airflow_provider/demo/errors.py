@@ -18,12 +18,7 @@ from airflow_provider.errors import StatefulStreamsError
 
 
 class DemoError(StatefulStreamsError):
-    """The demo cannot go on.
-
-    Args:
-        reason: what was found and what was needed, in one line.
-        log_file: the log with the details; its last lines are shown.
-    """
+    """The demo cannot go on."""
 
     def __init__(self, reason: str, log_file: Path | None = None) -> None:
         super().__init__(reason)

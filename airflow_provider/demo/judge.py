@@ -1,13 +1,90 @@
-"""Compares what came out with what had to come out."""
+"""Compares what came out with what had to come out, by a reading of the changelog of its own.
+
+It reads it from ``docs/formats.md`` alone, and shares no code with what wrote it. An aggregate's row, little-endian: a
+version byte; a byte for each accumulator, 1 where it has a value; a 64-bit number for each, being an integer, a
+double's bits or a text's length; then the texts. The job keeps five of an aircraft, and three of an airport's hour. The
+key of such an hour is its start, big-endian with the first bit turned, and the airport.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Final, Generic, Protocol, TypeVar
 
-from airflow_provider.demo.state_row import Commit
-from airflow_provider.demo.truth import Aircraft, AirportHour, Truth
+from airflow_provider.demo.flights import Aircraft, AirportHour, Truth
+
+COMMIT_KEY: Final = b"\xff\xfestateful-streams/commit"
+"""The key of commit records; every other key is an aircraft, or an airport's hour."""
+
+_ROW: Final = struct.Struct("<B5Bqdddq")
+_HOUR_ROW: Final = struct.Struct("<B3Bqdq")
+_START: Final = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What the last commit of a task says is done.
+
+    Args:
+        no_tail_number: how many of them the filter dropped.
+        late: how many came when their window was closed.
+    """
+
+    source_offset: int
+    processed: int
+    no_tail_number: int
+    generation: int
+    instance: str
+    late: int = 0
+
+
+def decode_aircraft(key: bytes, value: bytes) -> tuple[str, Aircraft]:
+    """An aircraft's tail number, and its state."""
+    if len(value) < _ROW.size:
+        raise ValueError(f"a row of {len(value)} bytes, at least {_ROW.size} are needed: {value!r}")
+    version, *rest = _ROW.unpack_from(value)
+    present, (flights, distance, delay_sum, delay_max, length) = rest[:5], rest[5:]
+    text = value[_ROW.size :]
+    if version != 1 or not present[0] or len(text) != (length if present[4] else 0):
+        raise ValueError(f"not a row of five accumulators in version 1: {value!r}")
+    return key.decode(), Aircraft(
+        flights,
+        distance if present[1] else None,
+        delay_sum if present[2] else None,
+        delay_max if present[3] else None,
+        text.decode() if present[4] else None,
+    )
+
+
+def decode_airport_hour(key: bytes, value: bytes) -> tuple[str, AirportHour]:
+    """An airport and the start of its hour, as the output has them in its key, and their state."""
+    if len(key) <= _START.size or len(value) != _HOUR_ROW.size:
+        raise ValueError(f"not a row of an hour: {key!r} {value!r}")
+    version, has_flights, has_sum, _, flights, delay_sum, departed = _HOUR_ROW.unpack(value)
+    if version != 1 or not has_flights:
+        raise ValueError(f"not a row of three accumulators in version 1: {value!r}")
+    start_ms = _START.unpack_from(key)[0] - (1 << 63)
+    start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=start_ms)
+    name = f"{key[_START.size :].decode()}@{start:%Y-%m-%dT%H:%M:%S}.{start_ms % 1000:03d}Z"
+    return name, AirportHour(flights, delay_sum / departed if has_sum and departed else None)
+
+
+def decode_commit(value: bytes, source: str) -> Commit:
+    """A commit record of a stage over the topic `source`."""
+    note = json.loads(value)
+    return Commit(
+        note["sources"][source]["offset"],
+        note["processed"],
+        note["filtered"].get("no_tail_number", 0),
+        note["generation"],
+        note["instance"],
+        note["late"],
+    )
+
 
 _SHOWN = 5
 
@@ -32,11 +109,6 @@ class Outputs(Generic[T]):
 
     Every output of a key covers at least one flight more than the one before it. One that does not repeats what was
     put out before.
-
-    Args:
-        last: by key, the last output.
-        records: how many were taken in.
-        repeated: a line for each that repeats another.
     """
 
     last: dict[str, T] = field(default_factory=dict)
@@ -47,7 +119,6 @@ class Outputs(Generic[T]):
         """Take one in.
 
         Args:
-            row: its value.
             where: partition and offset, for a person.
         """
         before = self.last.get(key)
@@ -70,8 +141,6 @@ class Verdict:
     """What the comparison found.
 
     Args:
-        aircraft: how many aircraft were compared.
-        airport_hours: how many hours of an airport were.
         different: a line for each of them whose state or last output is not right, missing or too much.
         repeated: a line for each output that repeats another.
         miscounted: a line for each count of the commit records that is not right.
@@ -104,9 +173,6 @@ def judge(truth: Truth, aircraft: Table[Aircraft], airports: Table[AirportHour],
     """Compare the state and the last output of every aircraft and airport's hour, and the counts of the commit records.
 
     Args:
-        truth: what has to come out.
-        aircraft: by tail number.
-        airports: by airport and hour.
         commits: of the three stages: aircraft; on the way to the airports; airports.
     """
     keys, different = _compare(truth.aircraft, aircraft)

@@ -24,9 +24,6 @@ class Publisher:
     known before.
 
     Args:
-        topic: where to.
-        records: key and value of each, in the order of publication.
-        duration_s: how long all of them take.
         hold_at: the part of them that does not wait.
     """
 
@@ -68,11 +65,7 @@ class Publisher:
 
     @property
     def done(self) -> bool:
-        """Whether all of them are stored.
-
-        Raises:
-            DemoError: one could not be stored.
-        """
+        """Whether all of them are stored."""
         if self._error is not None:
             raise DemoError(f"The flights could not be published into {self._topic!r}: {self._error}.")
         return not self._thread.is_alive() and self._published == self.total

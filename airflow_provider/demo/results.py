@@ -1,19 +1,20 @@
-"""Reads what the job left in Kafka, as any consumer would."""
+"""What the job left in Kafka, read as any consumer would, and what the failover cost."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.demo.errors import DemoError
-from airflow_provider.demo.judge import Outputs, T
-from airflow_provider.demo.state_row import COMMIT_KEY, Commit, decode_commit
-from airflow_provider.demo.truth import Aircraft, AirportHour
+from airflow_provider.demo.flights import Aircraft, AirportHour
+from airflow_provider.demo.judge import COMMIT_KEY, Commit, Outputs, T, decode_commit
 from airflow_provider.kafka.connection import KafkaConnection
 
 _DEADLINE_S: Final = 60.0
@@ -30,11 +31,7 @@ class _Topic:
     name: str
 
     def messages(self) -> Iterator[Message]:
-        """Every committed record; those of one partition in their order.
-
-        Raises:
-            DemoError: the end was not reached in time.
-        """
+        """Every committed record; those of one partition in their order."""
         consumer = Consumer(
             self.connection.to_client_config()
             | {
@@ -110,3 +107,84 @@ def aircraft_of(value: Mapping[str, Any]) -> Aircraft:
 def airport_hour_of(value: Mapping[str, Any]) -> AirportHour:
     """Of an output."""
     return AirportHour(value["flights"], value["dep_delay_mean"])
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One failover, in epoch ms of this machine's one clock; None where it is not known.
+
+    Args:
+        detected_ms: the watcher saw it.
+        promoted_ms: the last of the tasks was owned by its new instance.
+        first_output_ms: the first of the tasks had committed output again.
+        all_outputs_ms: all of the tasks had.
+        restored_ms: every task had a warm standby again.
+        replayed: changelog records that the new owner had to apply before it went on.
+    """
+
+    killed_ms: int
+    detected_ms: int | None
+    decided_ms: int | None
+    promoted_ms: int | None
+    first_output_ms: int | None
+    all_outputs_ms: int | None
+    restored_ms: int | None
+    replayed: int | None
+    tasks: tuple[TaskId, ...]
+
+    @property
+    def rto_s(self) -> float | None:
+        """From the kill until every task of the killed instance had committed output again."""
+        return self.since_kill_s(self.all_outputs_ms)
+
+    def since_kill_s(self, at_ms: int | None) -> float | None:
+        """Seconds after the kill."""
+        return None if at_ms is None else (at_ms - self.killed_ms) / 1000
+
+    def steps(self) -> tuple[tuple[str, float | None], ...]:
+        """Each step's name, and its seconds after the kill."""
+        return tuple(
+            (name, self.since_kill_s(at_ms))
+            for name, at_ms in (
+                ("killed", self.killed_ms),
+                ("detected", self.detected_ms),
+                ("decided", self.decided_ms),
+                ("promoted", self.promoted_ms),
+                ("first committed output", self.first_output_ms),
+                ("output of all its tasks", self.all_outputs_ms),
+                ("redundancy restored", self.restored_ms),
+            )
+        )
+
+    @classmethod
+    def of(cls, killed_ms: int, tasks: Sequence[TaskId], report: FailoverReport | None, times: OutputTimes) -> Timeline:
+        """Put the sources together.
+
+        The sink's partition *i* holds the output of task ``0_i``: both topics have the same partitions and keys. What
+        was stored there after the decision is the new owner's. The broker's stamp is that of the record, not of its
+        commit, which the new owner reports for the last of its tasks, those of later stages among them; so that one
+        may move the end, never shorten it.
+
+        Args:
+            report: the failover's report; None when the failure was not answered.
+            times: by partition of stage 0's sink, when the broker stored each output.
+        """
+        decided_ms = report.decided_at_ms if report else None
+        first: list[int | None] = [
+            next((at for at in times.get(task.partition, ()) if decided_ms is not None and at >= decided_ms), None)
+            for task in tasks
+            if task.stage == 0
+        ]
+        known = [at for at in first if at is not None]
+        reported = report.first_commit_at_ms if report else None
+        return cls(
+            killed_ms,
+            report.detected_at_ms if report else None,
+            decided_ms,
+            report.owned_at_ms if report else None,
+            min(known, default=None),
+            max(*known, reported) if known and len(known) == len(first) and reported is not None else None,
+            report.resolved_at_ms if report else None,
+            report.restored_records if report else None,
+            tuple(tasks),
+        )

@@ -2,39 +2,92 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaException
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
+from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo import flights_job
-from airflow_provider.demo.backlog import Backlog
-from airflow_provider.demo.dag_file import dag_file
 from airflow_provider.demo.errors import DemoError
-from airflow_provider.demo.flights import flights_file, read_flights, records
-from airflow_provider.demo.folder import DemoFolder
-from airflow_provider.demo.judge import Table, judge
-from airflow_provider.demo.narrator import Narrator, next_steps, processed, result_rows, result_title
+from airflow_provider.demo.flights import Truth, compute_truth, flights_file, read_flights, records
+from airflow_provider.demo.judge import Table, decode_aircraft, decode_airport_hour, judge
 from airflow_provider.demo.publisher import Publisher
-from airflow_provider.demo.results import aircraft_of, airport_hour_of, read_outputs, read_state
-from airflow_provider.demo.screen import Screen
-from airflow_provider.demo.settings import DemoSettings
-from airflow_provider.demo.stage import Stage
-from airflow_provider.demo.state_row import decode_aircraft, decode_airport_hour
-from airflow_provider.demo.timeline import Timeline
-from airflow_provider.demo.truth import Truth, compute_truth
-from airflow_provider.jars.jar_sets import kafka_broker_jars, spark_kafka_jars
-from airflow_provider.jars.java import find_java
+from airflow_provider.demo.results import Timeline, aircraft_of, airport_hour_of, read_outputs, read_state
+from airflow_provider.demo.screen import Narrator, Screen, next_steps, positions, processed, result_rows, result_title
+from airflow_provider.demo.stage import DemoFolder, Stage, dag_file
+from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars, spark_kafka_jars
+from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, commits_topic, repartition_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """What a demo does.
+
+    Args:
+        kill_at: the drill that kills an instance begins when this part of the flights is published; above 0, below 1.
+        spark_conf: of both instances. Two Java machines share two cores with a broker and an Airflow, for two minutes:
+            so one compiler that is quick to be ready, one thread to collect garbage, and no pages.
+    """
+
+    folder: Path = Path(".demo")
+    keep: bool = False
+    kill_at: float = 1 / 3
+    victim: str = "i1"
+    publish_s: float = 110.0
+    flights: int | None = None
+    limit_s: float = 600.0
+    spark_master: str = "local[1]"
+    spark_conf: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType(
+            {
+                "spark.ui.enabled": "false",
+                "spark.log.level": "WARN",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.memory": "512m",
+                "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            }
+        )
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse values that no demo could be run with."""
+        if not 0 < self.kill_at < 1:
+            raise DemoError(
+                f"Found --kill-at {self.kill_at:g}, expected a part of the flights above 0 and below 1: 0.4 kills when "
+                "40 % of them are published."
+            )
+        if self.publish_s <= 0:
+            raise DemoError(f"Found --seconds {self.publish_s:g}, expected more than 0.")
+        if self.flights is not None and self.flights < 1:
+            raise DemoError(f"Found --flights {self.flights}, expected 1 or more.")
+
+    @staticmethod
+    def random_kill(seed: int) -> tuple[float, str]:
+        """Return a moment between 20 % and 70 % of the flights and an instance, the same for the same seed."""
+        chance = random.Random(seed)
+        return chance.uniform(0.2, 0.7), chance.choice(["i1", "i2"])
+
 
 APPLICATION: Final = flights_job.job.application_id
 SOURCE: Final = flights_job.flights.topic
@@ -55,23 +108,38 @@ _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0
 
 
-@dataclass(frozen=True)
-class _Kill:
-    """The fault: the drill's run and its time, the process that it ended, and the tasks that were active there."""
+class Backlog:
+    """The records of an internal topic; a context manager."""
 
-    run_id: str
-    at_ms: int
-    instance: str
-    incarnation: int
-    tasks: tuple[TaskId, ...]
+    def __init__(self, connection: KafkaConnection, topic: str, stage: int) -> None:
+        self._ends, self._stage = SourceEnds(connection, topic), stage
+
+    def __enter__(self) -> Backlog:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Leave the cluster."""
+        self._ends.close()
+
+    def is_empty(self, view: ControlView) -> bool:
+        """Whether all that lies there now is processed; not before it is known.
+
+        Args:
+            view: read before this is called.
+        """
+        offsets = positions(view, self._stage)
+        try:
+            ends = self._ends.look(offsets)
+        except (KafkaException, TimeoutError):
+            return False
+        return all(ends[partition].lag_records(offset) == 0 for partition, offset in offsets.items())
 
 
 class Demo:
-    """One demo.
-
-    Args:
-        screen: what a person sees.
-    """
+    """One demo."""
 
     def __init__(self, settings: DemoSettings, screen: Screen) -> None:
         self._settings, self._screen, self._narrator = settings, screen, Narrator(screen, READERS)
@@ -83,9 +151,6 @@ class Demo:
 
         Returns:
             Whether everything came out right.
-
-        Raises:
-            StatefulStreamsError: it could not be run to its end; says why.
         """
         say = self._screen.say
         find_java()
@@ -138,13 +203,13 @@ class Demo:
         try:
             with ControlReader(stage.connection, APPLICATION) as reader:
                 reader.read_to_end()
-                kill = self._until_killed(stage, reader, publisher)
-                report = self._until_whole(stage, reader, publisher, kill)
-            self._await_run(stage, DRILL, kill.run_id)
+                run_id, fault = self._until_killed(stage, reader, publisher)
+                report = self._until_whole(stage, reader, publisher, fault)
+            self._await_run(stage, DRILL, run_id)
             say(f"DAG {DRILL} passed: the next owners went on at the last commits, and all is whole again")
         finally:
             publisher.stop()
-        return self._judge(stage, truth, kill, report)
+        return self._judge(stage, truth, fault, report)
 
     def _prepare(self, path: Path) -> tuple[Truth, list[tuple[bytes | None, bytes]]]:
         flights = read_flights(path, self._settings.flights)
@@ -193,8 +258,8 @@ class Demo:
             raise DemoError(f"Task {failed!r} of DAG {dag_id} failed.", self._folder.task_log(dag_id, failed))
         return state
 
-    def _until_killed(self, stage: Stage, reader: ControlReader, publisher: Publisher) -> _Kill:
-        """Let it work for a while, then have a drill kill one whole instance."""
+    def _until_killed(self, stage: Stage, reader: ControlReader, publisher: Publisher) -> tuple[str, InjectedFault]:
+        """Let it work for a while, then have a drill kill one whole instance; the drill's run, and its fault."""
         while publisher.published < self._settings.kill_at * publisher.total:
             reader.poll(_POLL_S)
             self._narrator.progress(reader.view, publisher)
@@ -212,15 +277,17 @@ class Demo:
         (fault,) = reader.view.faults.values()
         publisher.release()
         self._screen.say(f"kill -9 of instance {victim} by the drill, active for tasks {_names(fault.tasks)}")
-        return _Kill(run_id, fault.injected_at_ms, victim, fault.incarnation, fault.tasks)
+        return run_id, fault
 
-    def _until_whole(self, stage: Stage, reader: ControlReader, publisher: Publisher, kill: _Kill) -> FailoverReport:
+    def _until_whole(
+        self, stage: Stage, reader: ControlReader, publisher: Publisher, fault: InjectedFault
+    ) -> FailoverReport:
         """Follow the failover until every task has a warm standby again and every flight is processed."""
         ended = False
         with Backlog(stage.connection, ON_THE_WAY, AIRPORTS_STAGE) as backlog:
             while True:
                 reader.poll(_POLL_S)
-                report = self._narrator.failover(reader.view, kill.instance, kill.incarnation, kill.at_ms)
+                report = self._narrator.failover(reader.view, fault.instance, fault.incarnation, fault.injected_at_ms)
                 self._narrator.progress(reader.view, publisher)
                 self._check(stage, "the failover and the last flights", publisher)
                 if publisher.done and not ended:
@@ -231,7 +298,7 @@ class Demo:
                 if processed(reader.view, READERS) >= publisher.total and backlog.is_empty(reader.view):
                     return report
 
-    def _judge(self, stage: Stage, truth: Truth, kill: _Kill, report: FailoverReport) -> bool:
+    def _judge(self, stage: Stage, truth: Truth, fault: InjectedFault, report: FailoverReport) -> bool:
         self._screen.show("Reading the changelog and the output, comparing with pandas")
         cluster = stage.connection
         aircraft, of_aircraft = read_state(cluster, changelog_topic(APPLICATION, AIRCRAFT), SOURCE, decode_aircraft)
@@ -243,7 +310,7 @@ class Demo:
         airport_outputs, _ = read_outputs(cluster, AIRPORTS, airport_hour_of)
         commits = (of_aircraft, on_the_way, of_airports)
         verdict = judge(truth, Table(aircraft, outputs), Table(airports, airport_outputs), commits)
-        timeline = Timeline.of(kill.at_ms, kill.tasks, report, times)
+        timeline = Timeline.of(fault.injected_at_ms, fault.tasks, report, times)
         rows = result_rows(timeline, verdict, truth.flights, outputs.records + airport_outputs.records)
         self._screen.result(result_title(verdict.right), verdict.right, rows, verdict.lines())
         return verdict.right

@@ -12,11 +12,9 @@ from airflow.sdk import DAG, get_parsing_context
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory.instances import deploy_dag, scale_dag, upgrade_dag
-from airflow_provider.factory.operate import operate_dag, reset_dag
+from airflow_provider.factory.operate import deploy_dag, operate_dag, reset_dag, scale_dag, upgrade_dag
 from airflow_provider.factory.parts import Parts
-from airflow_provider.factory.promises import drill_dag, monitor_dag
-from airflow_provider.factory.recovery import failover_dag, repair_dag
+from airflow_provider.factory.recovery import drill_dag, failover_dag, monitor_dag, repair_dag
 from airflow_provider.factory.spec import Stream
 
 _MAKERS: Final[dict[str, Callable[[Parts], DAG]]] = {

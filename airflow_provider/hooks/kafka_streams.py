@@ -77,7 +77,7 @@ class KafkaStreamsHook(BaseHook):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        from airflow_provider.kafka.connection_errors import ConnectionErrors
+        from airflow_provider.kafka.broker_error import ConnectionErrors
 
         try:
             connection = self.connection

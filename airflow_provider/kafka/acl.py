@@ -22,7 +22,6 @@ class Acl:
     """What a user may do with one resource, or with those whose names begin alike.
 
     Args:
-        name: its name, or the beginning of it.
         operations: as ``kafka-acls.sh`` names them.
         prefixed: whether `name` is a beginning.
     """
@@ -34,11 +33,6 @@ class Acl:
 
     def to_command(self, principal: str, bootstrap_server: str, command_config: str | None = None) -> str:
         """The line of a shell that grants it.
-
-        Args:
-            principal: whom, such as ``User:orders``.
-            bootstrap_server: ``host:port``.
-            command_config: file by which ``kafka-acls.sh`` logs in; None for none.
 
         Raises:
             ConfigurationError: the principal has no type.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from airflow_provider.common.empty_state import EMPTY_STATE
 from airflow_provider.errors import ConfigurationError, TopicMismatchError
 from airflow_provider.kafka.names import assignment_topic, changelog_topic, check_name
-from airflow_provider.kafka.source_topic import check_partitions
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, metrics_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_plane_specs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,6 @@ def create_topics(
     """Create the changelogs and the control topics of an application, or verify those that exist.
 
     Args:
-        stores: the names of its job's stores.
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         output_topics: sinks and dead-letter topics, created with the sources' number of partitions where they do not
             exist; those that do may be as they are.
@@ -80,11 +80,7 @@ def create_topics(
     refuse_those_of_others(topics, application_id, stores)
     existing = [at for spec in changelogs if (at := topics.describe(spec.name)) is not None]
     check_partitions(source_topics[0], partitions, {at.name: at.partitions for at in existing})
-    control = (
-        *control_specs(application_id, replication_factor),
-        history_spec(application_id, replication_factor),
-        metrics_spec(application_id, replication_factor),
-    )
+    control = control_plane_specs(application_id, replication_factor)
     outputs = [
         TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, required=frozenset())
         for name in output_topics
@@ -116,7 +112,6 @@ def refuse_those_of_others(topics: TopicAdmin, application_id: str, stores: Sequ
 
     Args:
         application_id: the application; it is new where it has no assignment topic.
-        stores: the names of its job's stores.
 
     Raises:
         TopicMismatchError: a changelog exists that another application may call its own.
@@ -134,3 +129,63 @@ def refuse_those_of_others(topics: TopicAdmin, application_id: str, stores: Sequ
                     f"exists, too, whose store {other_store!r} has a changelog of that name: the two would mix their "
                     "state. Use another application id or store name; or delete that topic if nobody needs it."
                 )
+
+
+_GROWN: Final = (
+    "What was added is not read, and a producer puts a key into another partition than before, where its state is not. "
+    "Partitions cannot be taken away: copy the records into a new topic and read that under a new application id; see "
+    "'Partitions were added to the source' in the runbook. The changelog is as it has to be: leave it alone."
+)
+
+
+def source_spec(name: str, partitions: int) -> TopicSpec:
+    """A source as an instance found it at its start."""
+    return TopicSpec(
+        name=name,
+        partitions=partitions,
+        required=frozenset(),
+        if_missing=missing_source(partitions),
+        if_resized=f"It is the job's source, and its partitions were changed. {_GROWN}",
+    )
+
+
+def missing_source(partitions: int | None) -> str:
+    """What to do where a source does not exist.
+
+    Args:
+        partitions: how many the application's changelog has; None where there is none.
+    """
+    if partitions is None:
+        return "It is the job's source: create it, or correct its name."
+    return (
+        f"It is the job's source. If it never existed, create it with {partitions} partitions, or correct its name. If "
+        "it was deleted, find out who did it: what was not read of it is lost, and committed positions mean nothing in "
+        f"another topic of that name. Create it again with {partitions} partitions, and deploy the job so that it "
+        f"begins empty at its start, with {EMPTY_STATE}. With the old one, tasks that have processed something fail "
+        "with TopicMismatchError."
+    )
+
+
+def check_partitions(source: str, partitions: int, changelogs: Mapping[str, int]) -> None:
+    """Refuse a source that has not as many partitions as the changelogs of the job that reads it.
+
+    Args:
+        changelogs: by name how many partitions those that exist have.
+
+    Raises:
+        TopicMismatchError: one has another number. It says which topic was changed, and never that the changelog is to
+            be created again: the state is in it.
+    """
+    for changelog, before in changelogs.items():
+        if partitions > before:
+            raise TopicMismatchError(
+                f"Partitions were added to the source topic {source!r}: it has {partitions}, and had {before} when the "
+                f"changelog {changelog!r} was created. {_GROWN}"
+            )
+        if partitions < before:
+            raise TopicMismatchError(
+                f"The source topic {source!r} has {partitions} partitions, and its changelog {changelog!r} {before}: "
+                "either the source was created again with fewer, or partitions were added to the changelog. Find out "
+                "which; the state is in the changelog, so do not delete it. See 'Changelog missing or mismatched' in "
+                "the runbook."
+            )

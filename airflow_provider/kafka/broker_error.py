@@ -1,9 +1,14 @@
-"""What an error of librdkafka means here."""
+"""What an error of librdkafka means here, and why the connections of a client fail, in few words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+import logging
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata
@@ -18,7 +23,134 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.leader_change import LEADER_CHANGES
+from airflow_provider.kafka.connection import KafkaConnection
+
+_TIMEOUT_S: Final = 2.0
+_EXPIRED: Final = 10
+_NOT_YET_VALID: Final = 9
+_OTHER_NAME: Final = frozenset({62, 64})
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21, 27})
+
+
+def certificate_problem(host: str, port: int, ca_location: str | None) -> str | None:
+    """Why the certificate that is shown at an address is refused, and what to do, found out by another handshake.
+
+    Args:
+        host: as the client connects to it.
+        ca_location: PEM file of the authorities that the client trusts; None for the system's.
+
+    Returns:
+        None where the certificate is fine now, or nobody answers.
+    """
+    try:
+        trusting = ssl.create_default_context(cafile=ca_location)
+        with (
+            socket.create_connection((host, port), timeout=_TIMEOUT_S) as plain,
+            trusting.wrap_socket(plain, server_hostname=host),
+        ):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        # The numbers are OpenSSL's (X509_V_ERR_...).
+        return _advice(f"The certificate of {host}:{port}", error.verify_code, error.verify_message, ca_location)
+    except (OSError, ValueError):
+        return None
+
+
+def _advice(whose: str, code: int, message: str, ca_location: str | None) -> str:
+    if code == _EXPIRED:
+        return f"{whose}, or one of those that signed it, has expired: renew it on the broker, and have it read it."
+    if code == _NOT_YET_VALID:
+        return f"{whose} is not valid yet: compare the clock of this host with the broker's, and then its dates."
+    if code in _OTHER_NAME:
+        return (
+            f"{whose} is for another name: name the broker as its certificate does, in bootstrap_servers and in the "
+            f"broker's advertised.listeners, or have one made for this name ({message})."
+        )
+    if code in _UNKNOWN_AUTHORITY:
+        trusted = f"those of {ca_location}" if ca_location else "the system's"
+        return (
+            f"{whose} is signed by an authority that is not among {trusted}: set ssl_ca_location to a PEM file with "
+            f"that authority ({message})."
+        )
+    return f"{whose} is refused ({message}): correct it on the broker."
+
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S: Final = 60.0
+_STATE: Final = re.compile(r" \(after \d+ms in state .*$")
+_BROKER: Final = re.compile(r"\w+://\[?(?P<host>[^/\]]+?)\]?:(?P<port>\d+)/")
+_CERTIFICATE: Final = "certificate verify failed"
+_ALERT: Final = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
+
+
+class ConnectionErrors:
+    """An ``error_cb`` of a client: keeps the newest reason, and logs each reason once a minute.
+
+    A client calls it while it is polled, from the thread that polls.
+
+    Args:
+        logs: whether to log; of a process's many clients one is enough.
+    """
+
+    def __init__(self, connection: KafkaConnection, logs: bool = True) -> None:
+        self._connection, self._logs = connection, logs
+        self._logged: dict[str, float] = {}
+        self._last, self._at = "", 0.0
+        self._refused = False
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take one of the client's errors."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # says less than what came before it
+            return
+        self._last, self._at = _STATE.sub("", error.str()), time.monotonic()
+        self._refused = error.code() == KafkaError._AUTHENTICATION
+        reason, now = self._last, self._at
+        if self._logs and now - self._logged.get(reason, -_AGAIN_S) >= _AGAIN_S:
+            self._logged[reason] = now
+            log.warning("no connection to Kafka, tried again without end: %s", self._advice() or reason)
+
+    def because(self, otherwise: str) -> str:
+        """The newest reason behind what a request said, for an error's text; the latter alone where there is none."""
+        if not self._last or time.monotonic() - self._at > _AGAIN_S:
+            return otherwise
+        return f"{otherwise}; {self._advice() or self._last}"
+
+    def unreachable(self, what: str, otherwise: str, way_out: str) -> BrokerUnreachableError:
+        """The error for a request that was not answered.
+
+        Args:
+            what: was not answered.
+            otherwise: what the request said, where no connection says more.
+            way_out: what to do, where the reason does not say it itself.
+
+        Returns:
+            `LoginRefusedError` where a broker refuses who comes.
+        """
+        if (advice := self._advice()) is None:
+            return BrokerUnreachableError(f"{what} ({self.because(otherwise)}): {way_out}")
+        return (LoginRefusedError if self._refused else BrokerUnreachableError)(f"{what}. {advice}")
+
+    def _advice(self) -> str | None:
+        """The newest reason with what to do about it; None where there is none, or it speaks for itself."""
+        of = self._connection
+        if time.monotonic() - self._at > _AGAIN_S:  # it may have connected since
+            return None
+        if self._refused:
+            return (
+                f"The login of {of.sasl_username!r} by {of.sasl_mechanism} is refused ({self._last}): correct user "
+                "name, password and SASL mechanism on the connection, and see that the user may log in."
+            )
+        if _CERTIFICATE in self._last and (broker := _BROKER.match(self._last)) is not None:
+            return certificate_problem(broker["host"], int(broker["port"]), of.ssl_ca_location)
+        if _ALERT.search(self._last):
+            return (
+                f"The broker refuses the certificate of this client, or that it shows none ({self._last}): set "
+                "ssl_certificate_location and ssl_key_location to one that is valid now and that an authority signed "
+                "which the brokers trust."
+            )
+        return None
+
 
 _RIGHTS: Final = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create on the topics that are to be made, or on the cluster",
@@ -48,6 +180,20 @@ _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
+LEADER_CHANGES: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # its leader is not known to librdkafka
+    }
+)
+"""Said while a topic is new, a broker of several restarts, or partitions are moved: another broker leads soon, or this
+one does. Java's clients take them for retriable, too; librdkafka hands them over where offsets are asked for."""
 _RIGHTS_S: Final = 5.0
 
 
@@ -55,7 +201,6 @@ def refusal(error: KafkaError, what: str, needed: str | None = None) -> AccessEr
     """The error where the brokers refuse something for want of a right, which no try gets past until it is granted.
 
     Args:
-        error: of the brokers or of librdkafka.
         what: what was asked for, to begin the message with.
         needed: the rights without which it cannot be done, and on what; None where that may be any of an
             application's. A right that is granted to no purpose is one to do harm with.
@@ -79,20 +224,13 @@ def refusal_to_describe(metadata: ClusterMetadata, topic: str, what: str) -> Acc
 
     Args:
         metadata: as the brokers gave it for this topic by name.
-        what: what was asked for, to begin the message with.
     """
     found = metadata.topics.get(topic)
     return None if found is None or found.error is None else refusal(found.error, what)
 
 
 def refused_topic(consumer: Consumer, topic: str, what: str, timeout_s: float) -> AccessError | None:
-    """The same, asked of the brokers; None also where they do not answer.
-
-    Args:
-        consumer: of that user.
-        what: what was asked for, to begin the message with.
-        timeout_s: how long to wait for the answer.
-    """
+    """The same, asked of the brokers; None also where they do not answer."""
     try:
         return refusal_to_describe(consumer.list_topics(topic, timeout=timeout_s), topic, what)
     except KafkaException:
@@ -103,8 +241,6 @@ def lacking(config: Mapping[str, Any], operation: AclOperation, topics: Collecti
     """Those of some topics on which a client's user may not do something, or that it may not even see, sorted.
 
     Args:
-        config: of a client of that user.
-        operation: what is to be done.
         topics: their names; those of which no answer came are not returned.
     """
     admin = AdminClient(dict(config))  # which has to live until it has answered
@@ -149,10 +285,7 @@ def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | Non
     """The error of this package for one of the brokers or of librdkafka.
 
     Args:
-        error: as it came.
-        what: what was asked for, to begin the message with.
         otherwise: what to do where no broker answered.
-        needed: see `refusal`.
     """
     if (refused := refusal(error, what, needed)) is not None:
         return refused
@@ -184,3 +317,30 @@ def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | Non
             "brokers run ('kafka-topics.sh --describe --unavailable-partitions' names those without), and try again."
         )
     return BrokerUnreachableError(f"{what} got no answer ({why}): {otherwise}")
+
+
+Answer = TypeVar("Answer")
+
+_ASK_AGAIN: Final = LEADER_CHANGES | {KafkaError._TRANSPORT}
+_PAUSE_S: Final = 0.1
+
+
+def ask_leader(ask: Callable[[float], Answer], timeout_s: float) -> Answer:
+    """The answer of the broker that leads a partition, asked again for as long as the leader changes.
+
+    Args:
+        ask: one request; called with the seconds that are left. It raises `KafkaException`.
+
+    Raises:
+        KafkaException: of the last try, where the time is over, or it says something else.
+    """
+    deadline = time.monotonic() + timeout_s
+    left_s = timeout_s
+    while True:
+        try:
+            return ask(left_s)
+        except KafkaException as error:
+            left_s = deadline - time.monotonic() - _PAUSE_S
+            if left_s <= 0 or error.args[0].code() not in _ASK_AGAIN:
+                raise
+        time.sleep(_PAUSE_S)

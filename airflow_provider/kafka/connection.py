@@ -2,19 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.jaas import LOGIN_MODULES, jaas_config
-from airflow_provider.kafka.pem import check_readable, read_certificates, read_private_key
+
+
+def read_private_key(file: str, password: str | None) -> str:
+    """The key of a PEM file as Java takes it: PKCS 8, not encrypted. It is secret.
+
+    Librdkafka takes keys that Java does not: of other forms (``BEGIN RSA PRIVATE KEY``), and encrypted as openssl does
+    it today.
+
+    Raises:
+        ConfigurationError: it cannot be read, or not with this password.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    content = _read(file, "the client's private key")
+    try:
+        key = load_pem_private_key(content, password.encode() if password else None)
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        # The error of such a library may quote what it read.
+        raise ConfigurationError(
+            f"{file} holds no private key that can be read {'with' if password else 'without'} a password "
+            f"({type(error).__name__}): name a PEM file with the client's key, and its password as ssl_key_password if "
+            "it is encrypted."
+        ) from None
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+
+
+def _read(file: str, what: str) -> bytes:
+    """What a file holds; a client's own error, where it cannot be read, does not name it."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file}, which holds {what}, cannot be read here ({error.strerror}): put it there on every host that "
+            "connects to Kafka, readable for the user that runs there."
+        ) from error
+
+
+_PACKAGE: Final = "org.apache.kafka.common.security"
+
+LOGIN_MODULES: Final = {
+    "PLAIN": f"{_PACKAGE}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_PACKAGE}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_PACKAGE}.scram.ScramLoginModule",
+    "OAUTHBEARER": f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
+}
+"""By SASL mechanism, the class that logs in by it."""
+
+
+def jaas_config(mechanism: str, options: Mapping[str, str]) -> str:
+    """One login, as the value of ``sasl.jaas.config``."""
+    words = [f"{name}={_quoted(value)}" for name, value in options.items()]
+    return f"{' '.join([LOGIN_MODULES[mechanism], 'required', *words])};"
+
+
+def _quoted(value: str) -> str:
+    # Java reads it with a StreamTokenizer, to which the end of a line is the end of a string.
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _OAUTH: Final = "OAUTHBEARER"
 _OAUTH_LOGIN: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-
-SecurityProtocol = str
 
 
 @dataclass(frozen=True)
@@ -32,10 +95,8 @@ class KafkaConnection:
         ssl_ca_location: path of a file with the authorities to trust; None takes the system's.
         ssl_certificate_location: path of the client's certificate, for mutual TLS, with what leads to an authority.
         ssl_key_location: path of the certificate's private key; needed with a certificate.
-        ssl_key_password: of the key; None where it is not encrypted. Never in ``repr``.
         sasl_oauthbearer_token_endpoint_url: where the client's id and secret are exchanged for tokens (OIDC); needed
             with OAUTHBEARER.
-        sasl_oauthbearer_scope: of the tokens.
         sasl_oauthbearer_extensions: comma-separated ``name=value``, sent to the brokers with each token.
         https_ca_location: as `ssl_ca_location`, for the token endpoint.
 
@@ -45,7 +106,7 @@ class KafkaConnection:
 
     bootstrap_servers: str
     _: KW_ONLY
-    security_protocol: SecurityProtocol = "PLAINTEXT"
+    security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
@@ -160,7 +221,7 @@ class KafkaConnection:
             )
         for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "https.ca.location"):
             if (file := config.get(name)) is not None:
-                check_readable(file, name)
+                _read(file, name)
         return config
 
     def _oauth_client_config(self) -> dict[str, str]:
@@ -202,7 +263,8 @@ class KafkaConnection:
             options["kafka.ssl.truststore.location"] = self.ssl_ca_location
         if self.ssl_certificate_location and self.ssl_key_location:
             options["kafka.ssl.keystore.type"] = "PEM"
-            options["kafka.ssl.keystore.certificate.chain"] = read_certificates(self.ssl_certificate_location)
+            chain = _read(self.ssl_certificate_location, "the client's certificate")
+            options["kafka.ssl.keystore.certificate.chain"] = chain.decode("ascii", "replace")
             options["kafka.ssl.keystore.key"] = read_private_key(self.ssl_key_location, self.ssl_key_password)
         return options
 

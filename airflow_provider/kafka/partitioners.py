@@ -16,11 +16,7 @@ _SEED: Final = 0x9747B28C
 
 
 def by_murmur2(keys: Sequence[bytes], partitions: int) -> Partitions:
-    """As the Java clients do: murmur2, made positive, modulo the number of partitions.
-
-    Args:
-        keys: of records.
-    """
+    """As the Java clients do: murmur2, made positive, modulo the number of partitions."""
     hashes = np.zeros(len(keys), np.uint32)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in np.unique(lengths).tolist():
@@ -30,11 +26,7 @@ def by_murmur2(keys: Sequence[bytes], partitions: int) -> Partitions:
 
 
 def by_crc32(keys: Sequence[bytes], partitions: int) -> Partitions:
-    """As librdkafka does by default, and so confluent-kafka for Python: CRC-32 modulo the number of partitions.
-
-    Args:
-        keys: of records.
-    """
+    """As librdkafka does by default, and so confluent-kafka for Python: CRC-32 modulo the number of partitions."""
     return np.fromiter(map(zlib.crc32, keys), np.int64, len(keys)) % partitions
 
 

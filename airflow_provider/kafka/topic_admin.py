@@ -23,11 +23,10 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.broker_error import broker_error, refusal
+from airflow_provider.kafka.broker_error import LEADER_CHANGES, ConnectionErrors, ask_leader, broker_error, refusal
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import LEADER_CHANGES, ask_leader
-from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, mismatch
+from airflow_provider.kafka.topic_findings import mismatch
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 
 _IF_MISSING: Final = (
     "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or 'stateful-streams "
@@ -44,8 +43,8 @@ _LATE_S: Final = 5.0
 class TopicAdmin:
     """Creates, verifies and describes topics of one cluster.
 
-    Args:
-        timeout_s: for each request.
+    Raises:
+        BrokerUnreachableError: by every method: no broker answered in time.
     """
 
     def __init__(self, connection: KafkaConnection, timeout_s: float = 10.0) -> None:
@@ -60,7 +59,6 @@ class TopicAdmin:
 
         Raises:
             ConfigurationError: the connection's user may not describe it, so whether there is one is not known.
-            BrokerUnreachableError: no broker answered in time.
         """
         try:
             # Without a name: asking for one topic would create it where the brokers allow that.
@@ -83,22 +81,14 @@ class TopicAdmin:
         )
 
     def names(self) -> frozenset[str]:
-        """Of all topics of the cluster.
-
-        Raises:
-            BrokerUnreachableError: no broker answered in time.
-        """
+        """Of all topics of the cluster."""
         try:
             return frozenset(self._admin.list_topics(timeout=self._timeout_s).topics)
         except KafkaException as error:
             raise self._typed(error, "Listing the topics") from error
 
     def brokers(self) -> int:
-        """How many answer for the cluster.
-
-        Raises:
-            BrokerUnreachableError: no broker answered in time.
-        """
+        """How many answer for the cluster."""
         try:
             return len(self._admin.list_topics(timeout=self._timeout_s).brokers)
         except KafkaException as error:
@@ -132,7 +122,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic.
-            BrokerUnreachableError: no broker answered in time.
         """
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         try:
@@ -150,7 +139,6 @@ class TopicAdmin:
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
         """
         return self._offsets(name, partitions, OffsetSpec.earliest(), "first")  # type: ignore[no-untyped-call]
 
@@ -158,13 +146,10 @@ class TopicAdmin:
         """By partition of a topic, the offset after the last record that its log has, committed or not.
 
         Args:
-            name: of the topic.
-            partitions: which of them.
             committed: to ask for the offset before which no transaction is open, which is no greater.
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
         """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -201,12 +186,10 @@ class TopicAdmin:
         """Delete the records of a topic's partitions before an offset; no reader gets them any more.
 
         Args:
-            name: of the topic.
             before: by partition, the first offset that is kept.
 
         Raises:
             TopicMissingError: there is no such topic or partition.
-            BrokerUnreachableError: no broker answered in time.
             StatefulStreamsError: the brokers refuse it.
         """
         asked = [TopicPartition(name, partition, offset) for partition, offset in before.items()]
@@ -221,7 +204,6 @@ class TopicAdmin:
         """How many partitions a topic has.
 
         Args:
-            name: the topic.
             if_missing: what a person does where it does not exist.
 
         Raises:
@@ -264,7 +246,6 @@ class TopicAdmin:
 
         Raises:
             TopicMismatchError: one exists otherwise than specified.
-            BrokerUnreachableError: no broker answered in time.
         """
         created = []
         for spec in specs:
@@ -279,13 +260,8 @@ class TopicAdmin:
     def alter_setting(self, topic: str, name: str, value: str) -> None:
         """Give a topic a setting, and leave its others as they are.
 
-        Args:
-            name: of the setting, as Kafka calls it.
-            value: which it gets.
-
         Raises:
             StatefulStreamsError: the brokers refuse it.
-            BrokerUnreachableError: no broker answered in time.
         """
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from airflow_provider.kafka.topic_spec import (
+    DELETE_RETENTION,
+    MIN_IN_SYNC,
     TopicDescription,
     TopicSpec,
     changelog_spec,
+    control_plane_specs,
     control_specs,
-    differences,
-    history_spec,
-    metrics_spec,
 )
 
 
@@ -47,11 +47,7 @@ class WantedTopics:
     @property
     def control(self) -> tuple[TopicSpec, ...]:
         """The two control topics, that of the history, and that of the metrics."""
-        return (
-            *control_specs(self.application_id, self.replication_factor),
-            history_spec(self.application_id, self.replication_factor),
-            metrics_spec(self.application_id, self.replication_factor),
-        )
+        return control_plane_specs(self.application_id, self.replication_factor)
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:
         """The changelog of one of its stores; with None for `partitions`, of any number of them."""
@@ -84,8 +80,6 @@ class TopicFinding:
     """One thing that is not as it should be.
 
     Args:
-        problem: what was found, and what is needed.
-        fix: what a person does about it.
         create: the topic to be created; None where that is not the answer.
         setting: the name and the value of the setting to be given; None where that is not the answer.
         keep: what has to be written into it, in a few words, by who knows it; None where that is not the answer.
@@ -109,11 +103,68 @@ class TopicFinding:
         return self.keep
 
 
+def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
+    """Why a topic cannot be used, or None when it can: what was found, what is needed, what to do."""
+    for difference in differences(spec, found):
+        return f"{difference.problem} {difference.fix}"
+    return None
+
+
+def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
+    """All that keeps a topic from being used; nothing that is a matter of taste."""
+    if spec.partitions is not None and found.partitions != spec.partitions:
+        yield TopicFinding(
+            f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
+            "looked for in another partition than it was stored in.",
+            spec.if_resized
+            or "Find out which topic was changed; see 'Changelog missing or mismatched' in the runbook. Where nothing "
+            "can be changed back, use a new application id.",
+            topic=spec.name,
+        )
+    if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
+        yield TopicFinding(
+            f"topic {spec.name!r} has {found.replication_factor} replicas, {spec.replication_factor} are needed:",
+            "raise its replication with kafka-reassign-partitions, or ask for fewer replicas.",
+            topic=spec.name,
+        )
+    in_sync, needed = found.config.get(MIN_IN_SYNC), spec.config.get(MIN_IN_SYNC, "1")
+    if in_sync is not None and int(in_sync) < int(needed):
+        yield TopicFinding(
+            f"topic {spec.name!r} has {MIN_IN_SYNC}={in_sync}, {needed} is needed with {spec.replication_factor} "
+            "replicas: a commit that one broker alone holds is lost with it.",
+            f"Set it with {config_command(spec.name, MIN_IN_SYNC, needed)}.",
+            setting=(MIN_IN_SYNC, needed),
+            topic=spec.name,
+        )
+    for name in sorted(spec.required):
+        wanted, has = spec.config.get(name), found.config.get(name)
+        if wanted is not None and not _fits(name, wanted, has):
+            yield TopicFinding(
+                f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
+                f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
+                setting=(name, wanted),
+                topic=spec.name,
+            )
+
+
+def _fits(name: str, wanted: str, has: str | None) -> bool:
+    if has is None or wanted == has:
+        return wanted == has
+    if name == "cleanup.policy":
+        return set(wanted.split(",")) == set(has.split(","))
+    return False
+
+
+def config_command(topic: str, name: str, value: str) -> str:
+    """What gives a topic a setting, as a person types it."""
+    shown = f"[{value}]" if "," in value else value
+    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"
+
+
 def topic_findings(wanted: WantedTopics, found: Mapping[str, TopicDescription | None]) -> tuple[TopicFinding, ...]:
     """All that is wrong, in the order in which it can be repaired.
 
     Args:
-        wanted: the topics that the application needs.
         found: each of them as it is; None for one that does not exist.
     """
     counts = {topic: at.partitions for topic in wanted.sources if (at := found[topic]) is not None}
@@ -157,7 +208,7 @@ def _of_control(wanted: WantedTopics, found: Mapping[str, TopicDescription | Non
                 create=spec,
             )
         else:
-            yield from _of_existing(spec, description)
+            yield from differences(spec, description)
 
 
 def _of_changelogs(
@@ -167,7 +218,7 @@ def _of_changelogs(
         spec = wanted.changelog(store, partitions)
         description = found[spec.name]
         if description is not None:
-            yield from _of_existing(spec, description)
+            yield from differences(spec, description)
         elif wanted.ran and wanted.state_in is not None:
             yield TopicFinding(
                 f"changelog {spec.name!r} does not exist; the newest state of {wanted.application_id!r} is in "
@@ -214,11 +265,6 @@ def _of_outputs(
             )
 
 
-def _of_existing(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
-    for difference in differences(spec, found):
-        yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
-
-
 def _after_creation(wanted: WantedTopics, spec: TopicSpec) -> str:
     acted_on = {control.name for control in control_specs(wanted.application_id)}
     return "deploy and assign again afterwards" if spec.name in acted_on else "it is written into from then on"
@@ -232,3 +278,97 @@ def _repair_command(wanted: WantedTopics) -> str:
     if wanted.replication_factor is not None:
         told.append(f"--replication-factor {wanted.replication_factor}")
     return f"stateful-streams topics repair {wanted.application_id} {' '.join(told)} --apply"
+
+
+_SEGMENT = "segment.bytes"
+_SEGMENT_MS = "segment.ms"
+_DIRTY = "min.cleanable.dirty.ratio"
+_MIB = 1 << 20
+
+
+def topic_advice(
+    topics: Iterable[tuple[TopicSpec, TopicDescription]], brokers: int, max_absence_s: float | None = None
+) -> tuple[TopicFinding, ...]:
+    """What should be set otherwise, each with the command that does it.
+
+    Args:
+        topics: each as this package creates it, and as it is.
+        max_absence_s: for how long an instance may be away and still go on from its stores, in seconds; None sets no
+            limit.
+    """
+    return tuple(
+        finding
+        for spec, found in topics
+        if spec.config
+        for finding in (*_of_replicas(found, brokers), *_of_compaction(spec, found), *_of_absence(found, max_absence_s))
+    )
+
+
+def _of_replicas(found: TopicDescription, brokers: int) -> Iterator[TopicFinding]:
+    replicas, in_sync = found.replication_factor, int(found.config.get(MIN_IN_SYNC, 1))
+    if replicas < 2 <= brokers:
+        yield TopicFinding(
+            f"topic {found.name!r} has {replicas} replica(s) and the cluster {brokers} brokers: the loss of one broker "
+            "stops the application, and that of its disk loses what the topic holds.",
+            f"Give it {min(3, brokers)} replicas with kafka-reassign-partitions.",
+            topic=found.name,
+        )
+    elif replicas > 2 and in_sync < 2:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} has {MIN_IN_SYNC}={in_sync} with {replicas} replicas: a commit that one broker "
+            "alone holds is lost with it.",
+            (MIN_IN_SYNC, "2"),
+        )
+    elif replicas > 1 and in_sync >= replicas:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} has {MIN_IN_SYNC}={in_sync} with {replicas} replicas: while one broker is away "
+            "nothing can be committed.",
+            (MIN_IN_SYNC, str(replicas - 1)),
+        )
+
+
+def _of_compaction(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFinding]:
+    """What is not compacted is read again by every restore, and by every start of Airflow's side."""
+    if "compact" not in spec.config.get("cleanup.policy", ""):
+        return
+    segment, wanted = int(found.config.get(_SEGMENT, 0)), int(spec.config.get(_SEGMENT, 0))
+    if wanted and segment > 2 * wanted:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} has segments of {segment / _MIB:,.0f} MiB: the newest of each partition is never "
+            "compacted, so a restore reads up to as much in vain.",
+            (_SEGMENT, str(wanted)),
+        )
+    roll_ms, often_ms = int(found.config.get(_SEGMENT_MS, 0)), int(spec.config.get(_SEGMENT_MS, 0))
+    if often_ms and roll_ms > 2 * often_ms:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} begins a segment every {roll_ms / 3_600_000:,.1f} h: its newest is not compacted "
+            "before, and all of it is read whenever an instance or an Airflow task starts.",
+            (_SEGMENT_MS, str(often_ms)),
+        )
+    dirty, most = float(found.config.get(_DIRTY, 0)), float(spec.config.get(_DIRTY, 1))
+    if dirty > most:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} is compacted when {dirty:.0%} of it can go, {most:.0%} are meant: until then a "
+            "restore reads that too.",
+            (_DIRTY, f"{most:g}"),
+        )
+
+
+def _of_absence(found: TopicDescription, max_absence_s: float | None) -> Iterator[TopicFinding]:
+    changelog = found.name.endswith("-changelog")
+    if changelog and max_absence_s is not None and found.delete_retention_ms < 1000 * max_absence_s:
+        yield _set(
+            found.name,
+            f"topic {found.name!r} keeps deletions for {found.delete_retention_ms / 3_600_000:,.1f} h, so an instance "
+            f"that was away for longer restores all of it: {max_absence_s / 3600:,.1f} h are to be allowed.",
+            (DELETE_RETENTION, str(int(1000 * max_absence_s))),
+        )
+
+
+def _set(topic: str, problem: str, setting: tuple[str, str]) -> TopicFinding:
+    return TopicFinding(problem, f"Set it with {config_command(topic, *setting)}.", topic=topic, setting=setting)

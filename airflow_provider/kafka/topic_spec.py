@@ -1,10 +1,10 @@
-"""Topics as this package needs them, and as they are: values, and the comparison of the two."""
+"""Topics as this package needs them, and as they are: values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from airflow_provider.kafka.names import (
     assignment_topic,
@@ -30,8 +30,8 @@ LOST_BETWEEN: Final = (
 )
 """What a person does where a topic between two stages is gone of an application that ran."""
 
-_DELETE_RETENTION: Final = "delete.retention.ms"
-_MIN_IN_SYNC: Final = "min.insync.replicas"
+DELETE_RETENTION: Final = "delete.retention.ms"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,6 @@ class TopicDescription:
 
     Args:
         replication_factor: the least number of replicas of a partition.
-        config: its settings.
     """
 
     name: str
@@ -73,7 +72,7 @@ class TopicDescription:
     @property
     def delete_retention_ms(self) -> int:
         """How long it keeps deletions."""
-        return int(self.config.get(_DELETE_RETENTION, DELETE_RETENTION_MS))
+        return int(self.config.get(DELETE_RETENTION, DELETE_RETENTION_MS))
 
     @property
     def max_message_bytes(self) -> int:
@@ -81,20 +80,17 @@ class TopicDescription:
         return int(self.config.get("max.message.bytes", MAX_MESSAGE_BYTES))
 
 
-@dataclass(frozen=True)
-class TopicDifference:
-    """One thing that keeps a topic from being used.
+def _spec(
+    name: str, partitions: int, replication_factor: int | None, config: Mapping[str, str], **more: Any
+) -> TopicSpec:
+    """Two replicas have to hold a commit where there are three, so that no single broker can lose it.
 
-    Args:
-        problem: what was found, and what is needed.
-        fix: what a person does about it.
-        setting: the name and the value that make it right; None where no setting does.
+    The cluster's own default where its default of replicas is taken.
     """
-
-    problem: str
-    fix: str
-    _: KW_ONLY
-    setting: tuple[str, str] | None = None
+    in_sync = {} if replication_factor is None else {MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
+    return TopicSpec(
+        name=name, partitions=partitions, replication_factor=replication_factor, config={**config, **in_sync}, **more
+    )
 
 
 def changelog_spec(
@@ -107,26 +103,23 @@ def changelog_spec(
     """The changelog of a store: compacted, with deletions kept as long as Kafka does by default.
 
     Args:
-        partitions: of the source.
-        replication_factor: at least this many replicas; None as in `TopicSpec`.
         windowed: whether its keys begin with a time. Then the owner has the brokers delete the log's beginning, which
             they do only where the policy has ``delete``; by their own clock they must delete nothing: they do not know
             which windows are open, and the last commit record may be old.
     """
     without_end = {"retention.ms": "-1", "retention.bytes": "-1"}
     expiry = {"cleanup.policy": "compact,delete", **without_end} if windowed else {}
-    return TopicSpec(
-        name=changelog_topic(application_id, store),
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        changelog_topic(application_id, store),
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "compact",
-            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(256 << 20),
             "min.cleanable.dirty.ratio": "0.3",
             "compression.type": "producer",
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
             **expiry,
         },
         required=frozenset({"cleanup.policy", *expiry}),
@@ -135,42 +128,34 @@ def changelog_spec(
 
 def commits_spec(application_id: str, stage: int, partitions: int, replication_factor: int | None = None) -> TopicSpec:
     """Where the tasks of a stage without stores keep their commit records: compacted, one key in each partition."""
-    return TopicSpec(
-        name=commits_topic(application_id, stage),
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        commits_topic(application_id, stage),
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "compact",
-            _DELETE_RETENTION: str(DELETE_RETENTION_MS),
+            DELETE_RETENTION: str(DELETE_RETENTION_MS),
             "segment.bytes": str(4 << 20),
             "segment.ms": "600000",
             "min.cleanable.dirty.ratio": "0.05",
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
         },
     )
 
 
 def repartition_spec(name: str, partitions: int, replication_factor: int | None = None) -> TopicSpec:
-    """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it.
-
-    Args:
-        name: of the topic (`names.repartition_topic`).
-        partitions: of the later stage, as many as it has tasks.
-        replication_factor: as of `TopicSpec`.
-    """
-    return TopicSpec(
-        name=name,
-        partitions=partitions,
-        replication_factor=replication_factor,
-        config={
+    """A topic between two stages: nothing in it grows too old, and what is processed is deleted by who processed it."""
+    return _spec(
+        name,
+        partitions,
+        replication_factor,
+        {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
             # Only whole segments are removed from the disk.
             "segment.bytes": str(50 << 20),
             "message.timestamp.type": "CreateTime",
-            **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms", "retention.bytes"}),
         if_missing="It lies between two stages. If the application is new, or its job has a stage more than before, "
@@ -189,15 +174,11 @@ def control_specs(application_id: str, replication_factor: int | None = None) ->
         "segment.bytes": str(4 << 20),
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.05",
-        _DELETE_RETENTION: str(DELETE_RETENTION_MS),
-        **_in_sync(replication_factor),
+        DELETE_RETENTION: str(DELETE_RETENTION_MS),
     }
     required = frozenset({"cleanup.policy", "message.timestamp.type"})
     names = (assignment_topic(application_id), status_topic(application_id))
-    first, second = (
-        TopicSpec(name=name, partitions=1, replication_factor=replication_factor, config=config, required=required)
-        for name in names
-    )
+    first, second = (_spec(name, 1, replication_factor, config, required=required) for name in names)
     return first, second
 
 
@@ -207,16 +188,15 @@ def history_spec(application_id: str, replication_factor: int | None = None) -> 
     Compaction keeps the newest record of each event, so that a retry overwrites. No event ever becomes too old; only
     above ``retention.bytes``, some hundred thousand events, the brokers delete the oldest.
     """
-    return TopicSpec(
-        name=history_topic(application_id),
-        partitions=1,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        history_topic(application_id),
+        1,
+        replication_factor,
+        {
             "cleanup.policy": "compact,delete",
             "retention.ms": "-1",
             "retention.bytes": str(256 << 20),
             "segment.bytes": str(4 << 20),
-            **_in_sync(replication_factor),
         },
         required=frozenset({"cleanup.policy", "retention.ms"}),
     )
@@ -228,83 +208,25 @@ def metrics_spec(application_id: str, replication_factor: int | None = None) -> 
     Not compacted: the keys are few, and every record counts. ``LogAppendTime``, so that the records of all instances,
     and of one whose clock was set, lie on one time scale.
     """
-    return TopicSpec(
-        name=metrics_topic(application_id),
-        partitions=1,
-        replication_factor=replication_factor,
-        config={
+    return _spec(
+        metrics_topic(application_id),
+        1,
+        replication_factor,
+        {
             "cleanup.policy": "delete",
             "retention.ms": str(7 * 86_400_000),
             "retention.bytes": str(256 << 20),
             "segment.bytes": str(16 << 20),
             "segment.ms": str(6 * 3_600_000),
             "message.timestamp.type": "LogAppendTime",
-            **_in_sync(replication_factor),
         },
     )
 
 
-def _in_sync(replication_factor: int | None) -> dict[str, str]:
-    """How many replicas have to hold a commit: two where there are three, so that no single broker can lose it.
-
-    The cluster's own default where its default of replicas is taken.
-    """
-    return {} if replication_factor is None else {_MIN_IN_SYNC: str(max(1, min(2, replication_factor - 1)))}
-
-
-def mismatch(spec: TopicSpec, found: TopicDescription) -> str | None:
-    """Why a topic cannot be used, or None when it can: what was found, what is needed, what to do."""
-    for difference in differences(spec, found):
-        return f"{difference.problem} {difference.fix}"
-    return None
-
-
-def differences(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicDifference]:
-    """All that keeps a topic from being used; nothing that is a matter of taste.
-
-    Args:
-        spec: the topic as it has to be.
-    """
-    if spec.partitions is not None and found.partitions != spec.partitions:
-        yield TopicDifference(
-            f"topic {spec.name!r} has {found.partitions} partitions, {spec.partitions} are needed: a key would be "
-            "looked for in another partition than it was stored in.",
-            spec.if_resized
-            or "Find out which topic was changed; see 'Changelog missing or mismatched' in the runbook. Where nothing "
-            "can be changed back, use a new application id.",
-        )
-    if spec.replication_factor is not None and found.replication_factor < spec.replication_factor:
-        yield TopicDifference(
-            f"topic {spec.name!r} has {found.replication_factor} replicas, {spec.replication_factor} are needed:",
-            "raise its replication with kafka-reassign-partitions, or ask for fewer replicas.",
-        )
-    in_sync, needed = found.config.get(_MIN_IN_SYNC), spec.config.get(_MIN_IN_SYNC, "1")
-    if in_sync is not None and int(in_sync) < int(needed):
-        yield TopicDifference(
-            f"topic {spec.name!r} has {_MIN_IN_SYNC}={in_sync}, {needed} is needed with {spec.replication_factor} "
-            "replicas: a commit that one broker alone holds is lost with it.",
-            f"Set it with {config_command(spec.name, _MIN_IN_SYNC, needed)}.",
-            setting=(_MIN_IN_SYNC, needed),
-        )
-    for name in sorted(spec.required):
-        wanted, has = spec.config.get(name), found.config.get(name)
-        if wanted is not None and not _fits(name, wanted, has):
-            yield TopicDifference(
-                f"topic {spec.name!r} has {name}={has}, {wanted} is needed: without it records would be lost.",
-                f"Set it with {config_command(spec.name, name, wanted)}, after you know why it was changed.",
-                setting=(name, wanted),
-            )
-
-
-def _fits(name: str, wanted: str, has: str | None) -> bool:
-    if has is None or wanted == has:
-        return wanted == has
-    if name == "cleanup.policy":
-        return set(wanted.split(",")) == set(has.split(","))
-    return False
-
-
-def config_command(topic: str, name: str, value: str) -> str:
-    """What gives a topic a setting, as a person types it."""
-    shown = f"[{value}]" if "," in value else value
-    return f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {name}={shown}"
+def control_plane_specs(application_id: str, replication_factor: int | None = None) -> tuple[TopicSpec, ...]:
+    """The two control topics, that of the history, and that of the metrics."""
+    return (
+        *control_specs(application_id, replication_factor),
+        history_spec(application_id, replication_factor),
+        metrics_spec(application_id, replication_factor),
+    )

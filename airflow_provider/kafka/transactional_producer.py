@@ -9,7 +9,29 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider.kafka.flushing import flush
+
+def flush(producer: Producer, timeout_s: float) -> int:
+    """Send what is queued, and call the callbacks.
+
+    A fatal error is raised by the client while it calls a callback, which then fails with a `SystemError` that says
+    nothing. An idempotent producer has one where its user may write to no topic at all: the brokers give it no id.
+
+    Returns:
+        How many records are still queued.
+
+    Raises:
+        KafkaException: a fatal error.
+    """
+    try:
+        return producer.flush(timeout_s)
+    except (KafkaException, SystemError) as error:
+        cause = error if isinstance(error, KafkaException) else error.__cause__
+        if not isinstance(cause, KafkaException):
+            raise
+        if cause.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, cause.args[0].str())) from error
+        raise cause from None
+
 
 _BACKOFF_MS: Final = 1_000
 _JITTER: Final = 0.2
@@ -40,7 +62,6 @@ class TransactionalProducer:
         config: of the client, without what this class sets: ``transactional.id`` and how long requests are put off.
         transactional_id: one at a time of all producers with this id can write.
         timeout_s: deadline of each request.
-        more: other arguments of `Producer`.
     """
 
     def __init__(self, config: Mapping[str, Any], transactional_id: str, timeout_s: float, **more: Any) -> None:

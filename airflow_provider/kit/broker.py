@@ -1,23 +1,107 @@
-"""A real Kafka broker on loopback, without Docker."""
+"""A real Kafka broker on loopback, without Docker: its data folder is made, it is waited for, its users are stored."""
 
 from __future__ import annotations
 
+import base64
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from airflow_provider.jars.jar_sets import kafka_broker_jars
-from airflow_provider.jars.java import find_java
-from airflow_provider.kit.child import Child
-from airflow_provider.kit.errors import BrokerFolderError
-from airflow_provider.kit.folder import BrokerFolder, Tenant
-from airflow_provider.kit.ports import require_free
-from airflow_provider.kit.process import GroupLeader
-from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.kit.start import BrokerStart, format_storage, store_scram_users, wait_until_ready
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars
+from airflow_provider.kit.errors import BrokerFolderError, BrokerStartError, KitError, PortBusyError
+from airflow_provider.kit.folder import BrokerFolder, Tenant, write_properties
+from airflow_provider.kit.ports import LOOPBACK, require_free
+from airflow_provider.kit.process import Child, GroupLeader
+from airflow_provider.kit.records import SILENT
+from airflow_provider.kit.settings import BrokerSettings, SecuredListener
+
+
+def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequence[str], timeout_s: float) -> None:
+    """Make Kafka's data folder beside its place, then move it there: it is never seen half made.
+
+    Raises:
+        BrokerStartError: the tool failed or took too long.
+    """
+    scratch = folder.root / "data.new"
+    shutil.rmtree(scratch, ignore_errors=True)
+    properties = folder.root / "format.properties"
+    write_properties(properties, settings.to_properties(scratch))
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    # An id may begin with a dash, which the tool takes for an option unless it is joined.
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
+    with folder.console_file.open("ab") as console:
+        try:
+            subprocess.run(command, stdout=console, stderr=console, timeout=timeout_s, check=True)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            raise BrokerStartError(
+                f"Kafka could not format {scratch} within {timeout_s:.0f} s. Its last lines:\n{folder.last_lines()}"
+            ) from error
+    properties.unlink()
+    scratch.rename(folder.data)
+
+
+_PROBE_S: Final = 0.05
+
+
+def _listens(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _is_registered(admin: AdminClient, node_id: int) -> bool:
+    try:
+        return node_id in admin.list_topics(timeout=1.0).brokers
+    except KafkaException:
+        return False
+
+
+_ITERATIONS: Final = 4096
+"""The fewest that SCRAM knows, and what Kafka's own tools take."""
+
+
+def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListener], timeout_s: float) -> None:
+    """Store the users of all listeners with SCRAM, or their newest passwords.
+
+    Raises:
+        BrokerStartError: they could not be stored.
+    """
+    secured = [listener for listener in listeners if listener.scram_users]
+    if not secured:
+        return
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers}, logger=SILENT)  # its futures end with it
+    try:
+        # A request for each: no user may be in one twice, not even with two mechanisms.
+        for listener in secured:
+            for stored in admin.alter_user_scram_credentials(_upsertions(listener)).values():
+                stored.result(timeout_s)
+    except (KafkaException, TimeoutError) as error:
+        raise BrokerStartError(f"The users of SCRAM could not be stored at {bootstrap_servers} ({error}).") from error
+
+
+def _upsertions(listener: SecuredListener) -> list[UserScramCredentialAlteration]:
+    credential = ScramCredentialInfo(ScramMechanism[str(listener.mechanism).replace("-", "_")], _ITERATIONS)
+    return [
+        UserScramCredentialUpsertion(name, credential, password.encode())
+        for name, password in listener.scram_users.items()
+    ]
 
 
 class EmbeddedBroker:
@@ -83,28 +167,61 @@ class EmbeddedBroker:
         java = [str(find_java()), "-cp", os.pathsep.join(str(jar) for jar in kafka_broker_jars())]
         with self.folder.held():
             self._refuse_what_is_taken()
-            start = BrokerStart(
-                settings=self.settings,
-                folder=self.folder,
-                logs_before=self.folder.log_sizes(),
-                deadline=time.monotonic() + timeout_s,
-                timeout_s=timeout_s,
-            )
+            logs_before, deadline = self.folder.log_sizes(), time.monotonic() + timeout_s
             self.folder.write_settings(self.settings.to_properties(self.folder.data), self.settings.log_level)
             if not self.folder.is_formatted():
                 format_storage(self.folder, self.settings, java, timeout_s)
             leader = self._launch(java)
             try:
-                wait_until_ready(leader, start)
+                self.await_ready(leader, deadline, timeout_s, logs_before)
                 store_scram_users(
                     self.settings.bootstrap_servers,
                     self.settings.secured_listeners,
-                    max(1.0, start.deadline - time.monotonic()),
+                    max(1.0, deadline - time.monotonic()),
                 )
             except BaseException:
                 self._kill(leader)
                 raise
         return self
+
+    def await_ready(
+        self, leader: GroupLeader, deadline: float, timeout_s: float, logs_before: Mapping[Path, int]
+    ) -> None:
+        """Return when the broker names itself to a client, which it does once its controller has registered it.
+
+        Args:
+            deadline: on the monotonic clock, in seconds.
+            timeout_s: how long it was given.
+            logs_before: how long its logs were (`BrokerFolder.log_sizes`): the rest is quoted in errors.
+
+        Raises:
+            PortBusyError: another program took a port while the broker started.
+            BrokerStartError: the broker ended, or was not ready at the deadline.
+        """
+        admin: AdminClient | None = None
+        while True:
+            if not leader.is_alive():
+                raise self._failure("ended while it started", logs_before)
+            if time.monotonic() >= deadline:
+                how = (
+                    f"was not ready within {timeout_s:g} s; a busy machine may need longer (the kit's --start-timeout)"
+                )
+                raise self._failure(how, logs_before)
+            # librdkafka backs off longer after each refused connection, so it is asked once the port is open.
+            if admin is None and _listens(self.settings.port):
+                admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}, logger=SILENT)
+            if admin is not None and _is_registered(admin, self.settings.node_id):
+                return
+            time.sleep(_PROBE_S)
+
+    def _failure(self, how: str, logs_before: Mapping[Path, int]) -> KitError:
+        tail = self.folder.last_lines(after=logs_before)
+        if "Address already in use" in tail:
+            return PortBusyError(
+                f"Port {self.settings.port} or {self.settings.controller_port} on {LOOPBACK} was taken by another "
+                "program while the kit's broker started. Start it again, or choose other ports."
+            )
+        return BrokerStartError(f"The broker on {self.folder.root} {how}. Its last lines:\n{tail}")
 
     def stop(self, timeout_s: float = 15.0) -> None:
         """Let the broker write everything to disk and end; kill its group when it takes longer.

@@ -36,20 +36,13 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """The process that runs, or ran, on a folder.
-
-    Args:
-        leader: the broker's process.
-        port: where its clients connect.
-        controller_port: where its controller listens.
-    """
+    """The process that runs, or ran, on a folder."""
 
     leader: GroupLeader
     port: int
     controller_port: int
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerFolder:
     """Owns the truth of which process runs on the folder; Kafka owns what is in `data`.
 
@@ -61,37 +54,12 @@ class BrokerFolder:
         kafka.log           Kafka's log
         console.log         what Java itself says, for instance when it crashes
         server.properties, log4j2.properties    written at every start
-
-    Args:
-        root: the folder. It need not exist yet.
     """
 
-    root: Path
-
-    @property
-    def data(self) -> Path:
-        """Kafka's log directory."""
-        return self.root / "data"
-
-    @property
-    def log_file(self) -> Path:
-        """Kafka's log."""
-        return self.root / "kafka.log"
-
-    @property
-    def console_file(self) -> Path:
-        """Java's own output."""
-        return self.root / "console.log"
-
-    @property
-    def properties_file(self) -> Path:
-        """Kafka's `server.properties`."""
-        return self.root / "server.properties"
-
-    @property
-    def log4j_file(self) -> Path:
-        """The settings of Kafka's log."""
-        return self.root / "log4j2.properties"
+    def __init__(self, root: Path) -> None:
+        self.root, self.data = root, root / "data"
+        self.log_file, self.console_file = root / "kafka.log", root / "console.log"
+        self.properties_file, self.log4j_file = root / "server.properties", root / "log4j2.properties"
 
     def tenant(self) -> Tenant | None:
         """Return the process that was started here last, alive or dead; None when there was none."""
@@ -155,7 +123,6 @@ class BrokerFolder:
         """Return the end of both logs, for an error's text.
 
         Args:
-            count: how many lines of each.
             after: by log, how much of it is not to be shown (`log_sizes`); one that was emptied since is shown whole.
         """
         lines: list[str] = []

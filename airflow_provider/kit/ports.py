@@ -62,7 +62,6 @@ def require_free(port: int, purpose: str) -> None:
     """Return when the port is free.
 
     Args:
-        port: a port on the loopback interface.
         purpose: what the port is for, named in the error.
 
     Raises:

@@ -27,7 +27,6 @@ class TextRecord:
     """A record whose key and value are text.
 
     Args:
-        key: the key; None for a record without one.
         value: JSON, or any text; None for a deletion.
         headers: by name, those that a record has that was read; of one name the last.
     """
@@ -52,7 +51,6 @@ def parse_line(line: str, number: int, *, raw: bool = False) -> TextRecord | Non
 
     Args:
         line: ``key<TAB>JSON``; ``JSON`` alone has no key; nothing after the tab deletes the key.
-        number: of the line, counted from 1, for an error's text.
         raw: whether the value may be any text, for a record that no job can read.
 
     Returns:
@@ -80,11 +78,6 @@ def parse_line(line: str, number: int, *, raw: bool = False) -> TextRecord | Non
 
 def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, raw: bool = False) -> int:
     """Write a record for each line, as it arrives, with the Java clients' partitioner.
-
-    Args:
-        topic: an existing topic.
-        lines: each as `parse_line` reads it.
-        raw: as of `parse_line`.
 
     Returns:
         How many records were written.
@@ -139,7 +132,6 @@ def consume(
     """Read the committed records of all partitions; those of one partition in their order.
 
     Args:
-        topic: an existing topic.
         from_beginning: whether to begin with the oldest records; otherwise with those written from now on.
         timeout_s: how long to wait for the next record before it ends; None waits without end.
         at_end: called once, when it has come to the end of every partition and waits for new records.

@@ -1,13 +1,79 @@
-"""The settings of the kit's broker."""
+"""The settings of the kit's broker, and of a door at which clients have to say who they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
+from airflow_provider.kafka.connection import jaas_config
 from airflow_provider.kit.ports import LOOPBACK, free_ports
-from airflow_provider.kit.secured_listener import SecuredListener
+
+_OF_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecuredListener:
+    """One more listener of a broker, on loopback.
+
+    Who comes is the user of that name for the ACLs: the one who logged in, or the CN of the client's certificate.
+
+    Args:
+        protocol: ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
+        mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``OAUTHBEARER``; needed with a SASL protocol.
+        users: by name the password, for PLAIN and SCRAM; never in ``repr``. Those of SCRAM are kept in the cluster.
+        keystore: PEM file with the broker's private key (PKCS 8) and its certificate; needed with an SSL protocol.
+        client_authorities: PEM file with the authorities of the clients' certificates; None asks for none.
+        jwks_url: for OAUTHBEARER: where the keys are that sign tokens.
+        audience: for OAUTHBEARER: what a token has to be for.
+    """
+
+    name: str
+    port: int
+    protocol: str
+    mechanism: str | None = None
+    users: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    keystore: Path | None = None
+    client_authorities: Path | None = None
+    jwks_url: str | None = None
+    audience: str | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client is given to connect."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def scram_users(self) -> Mapping[str, str]:
+        """Those that are to be stored in the cluster, by name the password."""
+        return self.users if (self.mechanism or "").startswith("SCRAM-") else MappingProxyType({})
+
+    def to_properties(self) -> dict[str, str]:
+        """As Kafka's `server.properties`, with passwords."""
+        properties: dict[str, str] = {}
+        if self.protocol.endswith("SSL"):
+            properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)}
+        if self.client_authorities is not None:
+            properties |= {
+                "ssl.client.auth": "required",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(self.client_authorities),
+                "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+            }
+        if self.mechanism is not None:
+            properties["sasl.enabled.mechanisms"] = self.mechanism
+            known = {f"user_{name}": password for name, password in self.users.items()}
+            options = known if self.mechanism == "PLAIN" else {}
+            properties[f"{self.mechanism.lower()}.sasl.jaas.config"] = jaas_config(self.mechanism, options)
+        if self.jwks_url is not None:
+            properties["oauthbearer.sasl.server.callback.handler.class"] = _OF_TOKENS
+            properties["sasl.oauthbearer.jwks.endpoint.url"] = self.jwks_url
+        if self.audience is not None:
+            properties["sasl.oauthbearer.expected.audience"] = self.audience
+        return {f"listener.name.{self.name.lower()}.{name}": value for name, value in properties.items()}
+
 
 _MIB = 1024 * 1024
 
@@ -20,21 +86,16 @@ class BrokerSettings:
     cleaner and a sweep of timed-out transactions that run every second instead of every ten or fifteen.
 
     Args:
-        directory: the broker's folder: data, logs, and a note of which process runs on it.
         port: where clients connect, on loopback, without a login.
         controller_port: where the broker's own controller listens, on loopback.
         node_id: the broker's number. A folder keeps the number that it was formatted with.
         default_partitions: partitions of a topic that is made without a number of its own.
-        heap_bytes: Java's heap.
-        log_level: the least severe level that goes to the log file.
         cleaner_backoff_ms: how long the log cleaner rests when there is nothing to compact.
         session_timeout_ms: how long a broker that was killed is held for alive: its next start waits for that.
         transaction_sweep_ms: how often transactions that outlived their timeout are looked for and aborted.
         secured_listeners: further ones, at which clients say who they are.
         acls: whether who has a name may do only what ACLs allow; who has none, as at `port`, may do all.
-        die_with_parent: whether the broker is killed when the process that started it is gone.
         overrides: broker properties that take precedence, as Kafka names them.
-        java_options: further options of the Java that runs it.
     """
 
     directory: Path

@@ -25,8 +25,8 @@ from airflow_provider.changelog.rebuild import look, rebuild
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StateError, StatefulStreamsError
+from airflow_provider.kafka.client_config import connection_from_options
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_file import connection_from_options
 from airflow_provider.kafka.names import changelog_topic, check_name, commits_topic, transactional_id
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory

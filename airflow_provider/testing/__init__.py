@@ -19,9 +19,7 @@ seconds) and the others of the process share. What is not here: Spark's Kafka so
 
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.testing.batching import check_batching
-from airflow_provider.testing.counts import Counts
-from airflow_provider.testing.input_record import InputRecord
 from airflow_provider.testing.job_tester import JobTester
-from airflow_provider.testing.output_record import OutputRecord
+from airflow_provider.testing.records import Counts, InputRecord, OutputRecord
 
 __all__ = ["Counts", "DeadLetter", "InputRecord", "JobTester", "OutputRecord", "check_batching"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.testing.input_record import InputRecord
 from airflow_provider.testing.job_tester import JobTester
+from airflow_provider.testing.records import InputRecord
 from airflow_provider.testing.source_rows import SourceRecord
 
 _FIRST_MS: Final = 1_700_000_000_000
@@ -78,12 +78,7 @@ def check_batching(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where micro-batches end, and what happens after some of them.
-
-    Args:
-        sizes: records of each micro-batch.
-        faults: by micro-batch from 0, what happens after it.
-    """
+    """Where micro-batches end, and what happens after some of them."""
 
     sizes: tuple[int, ...]
     faults: Mapping[int, str]

@@ -1,9 +1,9 @@
-"""A worker's two Kafka clients on topics in memory."""
+"""Topics in memory, with what this package relies on in Kafka (offsets, transactions, fencing), and its two clients."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
@@ -13,20 +13,151 @@ from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import FencedError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.names import transactional_id
+from airflow_provider.kafka.partitioners import by_murmur2
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer, TaskProducer
-from airflow_provider.testing.dead_letter_record import dead_letter_record
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
-from airflow_provider.testing.partitioner import partition_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A record as a reader under ``read_committed`` gets it.
+
+    Args:
+        value: its value; None for a tombstone.
+        timestamp_ms: epoch ms.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class InMemoryLog:
+    """Partitions of committed records, and who may write.
+
+    As in Kafka, a transaction becomes visible as a whole, its end marker takes an offset in every partition that it
+    wrote, and the owner of a transactional id that called `fence` last is the only one that can commit.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], list[Record | None]] = {}
+        self._epochs: dict[str, int] = {}
+        self._begins: dict[tuple[str, int], int] = {}
+
+    def fence(self, transactional_id: str) -> int:
+        """Become the owner of a transactional id; every earlier owner is fenced.
+
+        Returns:
+            The owner's epoch, for `commit`.
+        """
+        self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
+        return self._epochs[transactional_id]
+
+    def commit(
+        self, transactional_id: str, epoch: int, records: Iterable[tuple[str, int, Record]]
+    ) -> dict[tuple[str, int], int]:
+        """Append records as one transaction, in their order.
+
+        Returns:
+            By partition, the offset of its last record.
+
+        Raises:
+            FencedError: a later owner exists; nothing was written.
+        """
+        if self._epochs.get(transactional_id) != epoch:
+            raise FencedError(f"{transactional_id!r} was taken over by a newer owner: nothing was written.")
+        last: dict[tuple[str, int], int] = {}
+        for topic, partition, record in records:
+            log = self._partitions.setdefault((topic, partition), [])
+            last[topic, partition] = len(log)
+            log.append(record)
+        for written in last:
+            self._partitions[written].append(None)  # the marker
+        return last
+
+    def append(self, topic: str, partition: int, record: Record) -> int:
+        """Append one record outside of a transaction; its offset."""
+        log = self._partitions.setdefault((topic, partition), [])
+        log.append(record)
+        return len(log) - 1
+
+    def mark(self, topic: str, partition: int) -> None:
+        """Write the end marker of a transaction once more, as brokers do that got no answer from one another."""
+        self._partitions[topic, partition].append(None)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete what a partition begins with, up to an offset."""
+        self._begins[topic, partition] = max(offset, self.begin(topic, partition))
+
+    def begin(self, topic: str, partition: int) -> int:
+        """The offset of the first record that is left."""
+        return self._begins.get((topic, partition), 0)
+
+    def end(self, topic: str, partition: int) -> int:
+        """The offset after the last record or marker."""
+        return len(self._partitions.get((topic, partition), ()))
+
+    def read(
+        self, topic: str, partition: int, begin: int, max_records: int | None = None
+    ) -> tuple[Sequence[tuple[int, Record]], int]:
+        """Records from an offset on.
+
+        Returns:
+            At most `max_records` of them with their offsets, and the offset to go on from; markers are skipped.
+        """
+        log = self._partitions.get((topic, partition), [])
+        found: list[tuple[int, Record]] = []
+        offset = max(begin, self.begin(topic, partition))
+        while offset < len(log) and (max_records is None or len(found) < max_records):
+            record = log[offset]
+            if record is not None:
+                found.append((offset, record))
+            offset += 1
+        while offset < len(log) and log[offset] is None:
+            offset += 1
+        return found, offset
+
+
+def dead_letter_record(letter: DeadLetter) -> Record:
+    """The record, with headers that say where it was and why it was left out."""
+    headers = {name: value for name, value in letter.headers() if isinstance(value, bytes)}
+    return Record(key=letter.key, value=letter.value, timestamp_ms=letter.timestamp_ms, headers=headers)
+
+
+def read_dead_letter(record: Record) -> DeadLetter:
+    """The inverse of `dead_letter_record`."""
+    fields = {name.rpartition(".")[2]: value.decode() for name, value in record.headers.items()}
+    return DeadLetter(
+        key=record.key,
+        value=record.value,
+        topic=fields["topic"],
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+        timestamp_ms=record.timestamp_ms,
+        task=TaskId.parse(fields["task"]),
+        error=fields["exception"],
+        message=fields["message"],
+        stack=fields["stacktrace"],
+    )
+
+
+def partition_of(key: bytes | None, partitions: int) -> int:
+    """The partition of a key: murmur2, made positive, modulo their number.
+
+    Args:
+        key: of the record; None goes to partition 0, while Kafka takes any.
+    """
+    return 0 if key is None or partitions == 1 else int(by_murmur2([key], partitions)[0])
 
 
 class InMemoryClients:
     """Makes the clients of a worker, as `KafkaClients` says.
 
     Args:
-        log: the topics, shared by all that take part.
         partitions: by topic, over how many partitions a writer spreads its records; others get all in the first.
     """
 
@@ -51,11 +182,7 @@ class InMemoryGroup:
 
 
 class InMemoryReader:
-    """Follows changelogs in memory, as `RestoreConsumer` says; `read` gives all there is and never waits.
-
-    Args:
-        log: the topics.
-    """
+    """Follows changelogs in memory, as `RestoreConsumer` says; `read` gives all there is and never waits."""
 
     def __init__(self, log: InMemoryLog) -> None:
         self._log = log
@@ -110,8 +237,6 @@ class InMemoryWriter:
     """Writes for one task, as `TaskProducer` says; fenced by a later writer of the same transactional id.
 
     Args:
-        log: the topics.
-        transactional_id: of the task.
         partitions: by topic, over how many partitions it spreads its records; others get all in the first.
     """
 

@@ -30,12 +30,8 @@ from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.duration import duration_ms
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 from airflow_provider.streaming.worker.tasks.task import Task
-from airflow_provider.testing.counts import Counts
-from airflow_provider.testing.dead_letter_record import read_dead_letter
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
-from airflow_provider.testing.input_record import InputRecord, key_bytes, value_bytes
-from airflow_provider.testing.output_record import OutputRecord
-from airflow_provider.testing.partitioner import partition_of
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record, partition_of, read_dead_letter
+from airflow_provider.testing.records import Counts, InputRecord, OutputRecord, key_bytes, value_bytes
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from airflow_provider.testing.tested_instance import TestedInstance
 

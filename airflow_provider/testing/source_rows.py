@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
-from airflow_provider.testing.in_memory_log import Record
+from airflow_provider.testing.in_memory_clients import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRecord:
-    """A record of the source topic with its place.
-
-    Args:
-        partition: of the topic.
-        record: key, value and timestamp.
-    """
+    """A record of the source topic with its place."""
 
     partition: int
     offset: int
@@ -30,11 +25,7 @@ class SourceRecord:
 
 
 def types_of_source(source: SourceSpec) -> pa.Schema:
-    """See `streaming.driver.row_types.types_of_source`: by a local Spark session.
-
-    Args:
-        source: that Spark decodes.
-    """
+    """See `streaming.driver.row_types.types_of_source`: by a local Spark session."""
     # Only here: a job whose values the worker decodes starts no JVM.
     from airflow_provider.streaming.driver.spark import row_types
 
@@ -42,11 +33,7 @@ def types_of_source(source: SourceSpec) -> pa.Schema:
 
 
 class SourceRows:
-    """Does what the driver's query does with Kafka's records.
-
-    Args:
-        source: how it is read.
-    """
+    """Does what the driver's query does with Kafka's records."""
 
     def __init__(self, source: SourceSpec) -> None:
         self._source = source
@@ -74,9 +61,6 @@ class SourceRows:
 
         Nothing is done where the worker decodes, or where a step may come to something else in another micro-batch,
         such as a random number, the current time, the row's place, or a Python function.
-
-        Args:
-            records: all that `of` will be asked for.
         """
         if self._source.decoded_by_worker or not records:
             return

@@ -20,8 +20,7 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
-from airflow_provider.testing.in_memory_clients import InMemoryClients
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryClients, InMemoryLog
 
 _BUDGET_S: Final = 1.0
 _DEADLINE_S: Final = 60.0
@@ -32,9 +31,6 @@ class TestedInstance:
     """Holds all tasks of a job in one role, as the plans of an assignment would say.
 
     Args:
-        name: of the instance.
-        folder: gets a folder of the instance's own.
-        log: the topics.
         idle_clock: seconds, by which the source is without records; one that stands still by default.
     """
 
@@ -74,9 +70,6 @@ class TestedInstance:
 
         A task that failed is waited for no longer; its error says why.
 
-        Args:
-            generation: of the assignment that says so.
-
         Raises:
             DeadlineError: the tasks did not get there.
         """
@@ -98,9 +91,6 @@ class TestedInstance:
     def process(self, rows: Iterable[pa.RecordBatch], stage: int = 0) -> tuple[TaskStatus, ...]:
         """Process a micro-batch, in the only attempt that Spark makes on a local master: what is wrong stops its task.
 
-        Args:
-            rows: of the tasks of a stage.
-
         Returns:
             The status of every task.
         """
@@ -117,11 +107,7 @@ class TestedInstance:
             self._slot = None
 
     def change_job(self, job: CompiledJob) -> None:
-        """Run another version of the job from now on; it has to be closed.
-
-        Args:
-            job: compiled, of the same application.
-        """
+        """Run another version of the job from now on; it has to be closed."""
         self._job = job
 
     def remove_stores(self) -> None:

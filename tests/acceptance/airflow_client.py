@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from airflow_provider.demo.airflow_client import AirflowClient
+from airflow_provider.demo.airflow_service import AirflowClient
 from tests.acceptance.errors import AcceptanceError
 
 __all__ = ["UserClient"]

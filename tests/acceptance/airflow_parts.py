@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.kit.child import Child, end_groups
+from airflow_provider.demo.airflow_service import AirflowHome
 from airflow_provider.kit.ports import free_ports
+from airflow_provider.kit.process import Child, end_groups
 from tests.acceptance.airflow_client import UserClient
 from tests.acceptance.errors import AcceptanceError
 from tests.acceptance.installation import plain_environment

@@ -14,7 +14,7 @@ from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.demo.instance_processes import end_launchers
+from airflow_provider.demo.stage import end_launchers
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.acceptance.airflow_client import UserClient
 from tests.acceptance.airflow_parts import AirflowParts

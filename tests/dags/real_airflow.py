@@ -9,8 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_provider.demo.airflow_home import AirflowHome
-from airflow_provider.demo.airflow_service import AirflowService
+from airflow_provider.demo.airflow_service import AirflowHome, AirflowService
 from tests.acceptance.airflow_client import UserClient
 from tests.waiting import wait_until
 

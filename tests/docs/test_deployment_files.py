@@ -14,8 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.options import variable_of
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.host_name import HOST_VARIABLE
 from tests.docs.commands import ROOT
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from airflow_provider.testing.partitioner import partition_of
+from airflow_provider.testing.in_memory_clients import partition_of
 
 __all__ = ["PARTITIONS", "Example", "Outcome", "Sent", "examples"]
 

@@ -25,7 +25,7 @@ from airflow_provider.kafka.acl import Acl
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.kit.secured_listener import SecuredListener
+from airflow_provider.kit.settings import SecuredListener
 from tests.brokers import settings_of_broker
 
 _START_S: Final = 600.0

@@ -12,7 +12,7 @@ from typing import Any, Final
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.kit.secured_listener import SecuredListener
+from airflow_provider.kit.settings import SecuredListener
 from tests.brokers import settings_of_broker
 from tests.certificates import Authority
 from tests.token_server import TokenServer

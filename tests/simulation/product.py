@@ -28,7 +28,8 @@ def _stub_airflow() -> None:
 
     def stub(name: str, **members: object) -> None:
         module = ModuleType(name)
-        module.__dict__.update(members)
+        # What else is imported there is not used.
+        module.__dict__.update(members, __getattr__=lambda member: type(member, (), {}))
         sys.modules[name] = module
 
     class Trigger:
@@ -118,7 +119,7 @@ from airflow_provider.streaming.worker.calls import CallReport  # noqa: E402
 from airflow_provider.streaming.worker.slot import Slot  # noqa: E402
 from airflow_provider.streaming.worker.tasks import handover as handover_module  # noqa: E402
 from airflow_provider.streaming.worker.tasks.task import TaskLife  # noqa: E402
-from airflow_provider.triggers.incident import IncidentTrigger  # noqa: E402
+from airflow_provider.triggers import IncidentTrigger  # noqa: E402
 
 CONNECTION = KafkaConnection("simulated:9092")
 POSITION_KEY = RESERVED_PREFIX + b"position"

@@ -31,8 +31,7 @@ from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.instance_controller import task_plans
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
-from airflow_provider.testing.in_memory_clients import InMemoryClients
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryClients, InMemoryLog
 from tests.unit.streaming.worker.bench import APPLICATION, commit_elsewhere, instance_settings, job_spec
 
 pytestmark = pytest.mark.long

@@ -8,20 +8,16 @@ from typing import Final
 from airflow_provider.control.application.job_change import refuse_change
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMissingError
-from airflow_provider.kafka.application_topics import refuse_those_of_others
-from airflow_provider.kafka.source_topic import check_partitions
+from airflow_provider.kafka.application_topics import check_partitions, refuse_those_of_others
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_findings import TopicFinding
+from airflow_provider.kafka.topic_findings import TopicFinding, differences
 from airflow_provider.kafka.topic_spec import (
     LOST_BETWEEN,
     TopicDescription,
     TopicSpec,
     changelog_spec,
     commits_spec,
-    control_specs,
-    differences,
-    history_spec,
-    metrics_spec,
+    control_plane_specs,
     repartition_spec,
 )
 
@@ -87,9 +83,7 @@ def topic_specs(job: JobDescription, replication_factor: int | None = None) -> I
     Raises:
         ConfigurationError: the partitions of a topic are not known.
     """
-    yield from control_specs(job.application_id, replication_factor)
-    yield history_spec(job.application_id, replication_factor)
-    yield metrics_spec(job.application_id, replication_factor)
+    yield from control_plane_specs(job.application_id, replication_factor)
     for topic in job.topics:
         if topic.kind is not TopicKind.SOURCE:
             yield _spec(job.application_id, topic, replication_factor)
@@ -161,8 +155,7 @@ def _of_spec(
     if found is not None:
         # A sink or a dead-letter topic may be as it is.
         if spec.name not in job.names(TopicKind.SINK, TopicKind.DEAD_LETTERS):
-            for difference in differences(spec, found):
-                yield TopicFinding(difference.problem, difference.fix, topic=spec.name, setting=difference.setting)
+            yield from differences(spec, found)
         return
     yield TopicFinding(
         _missing(job, spec.name, held=held),

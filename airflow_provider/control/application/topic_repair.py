@@ -13,8 +13,7 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_advice import topic_advice
-from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics, topic_findings
+from airflow_provider.kafka.topic_findings import TopicFinding, WantedTopics, topic_advice, topic_findings
 from airflow_provider.kafka.topic_spec import TopicSpec
 
 

@@ -17,11 +17,10 @@ from airflow_provider.control.records.history import (
 )
 from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import TopicMissingError
-from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import history_topic
+from airflow_provider.kafka.transactional_producer import flush
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_provider.control.records.metrics import MetricsRecord, metrics_value, read_metrics_value
 from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import TopicMissingError
+from airflow_provider.kafka.broker_error import ConnectionErrors
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import metrics_topic
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,8 @@ from airflow_provider.control.topics.cursor import (
 )
 from airflow_provider.control.topics.silence import SilenceClock
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
+from airflow_provider.kafka.broker_error import ConnectionErrors, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
 _BATCH: Final = 1000

@@ -20,9 +20,8 @@ from airflow_provider.control.topics.codec import claim_key, to_key, to_value
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AccessError, AssignmentError, BrokerUnreachableError, FencedError
-from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
 from airflow_provider.kafka.names import assignment_topic, history_topic, publisher_transactional_id, status_topic
 from airflow_provider.kafka.transactional_producer import TransactionalProducer
 

@@ -19,10 +19,8 @@ from airflow_provider.control.topics.cursor import (
 )
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.kafka.broker_error import refusal, refusal_to_describe
+from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import ask_leader
 from airflow_provider.kafka.names import assignment_topic, status_topic
 
 

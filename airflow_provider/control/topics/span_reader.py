@@ -12,10 +12,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from airflow_provider.control.topics.cursor import UNKNOWN_TOPIC, consumer_config
 from airflow_provider.errors import StatefulStreamsError, TopicMissingError
-from airflow_provider.kafka.broker_error import broker_error, damage, refusal, refused_topic
+from airflow_provider.kafka.broker_error import (
+    ConnectionErrors,
+    ask_leader,
+    broker_error,
+    damage,
+    refusal,
+    refused_topic,
+)
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.leader_change import ask_leader
 
 _BATCH: Final = 10_000
 _POLL_S: Final = 0.2

@@ -9,11 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.codec import Value, claim_key, to_key, to_value, topic_of
 from airflow_provider.errors import AccessError
-from airflow_provider.kafka.broker_error import refusal
+from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.connection_errors import ConnectionErrors
-from airflow_provider.kafka.flushing import flush
 from airflow_provider.kafka.names import assignment_topic
+from airflow_provider.kafka.transactional_producer import flush
 
 
 class ControlWriter:

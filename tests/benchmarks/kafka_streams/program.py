@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from airflow_provider.jars.ivy import Coordinate, resolve
-from airflow_provider.jars.java import find_java
+from airflow_provider.jars.jar_sets import Coordinate, find_java, resolve
 from tests.benchmarks.figures import Figures
 
 __all__ = ["Program", "kafka_streams_jars"]

@@ -66,9 +66,9 @@ def pair(application: Application, deploy: Deploy) -> list[dict[str, Any]]:
 
 def make_pair(application: Application, deploy: Deploy, **more: Any) -> list[dict[str, Any]]:
     """The same, with further arguments of the deployments."""
-    from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-    from airflow_provider.operators.task_assignment import AssignTasksOperator
-    from airflow_provider.sensors.standby_lag import StandbyLagSensor
+    from airflow_provider.operators.assignment import AssignTasksOperator
+    from airflow_provider.operators.topics import CreateChangelogTopicsOperator
+    from airflow_provider.sensors.figures import StandbyLagSensor
     from tests.integration.airflow.running import context, run
 
     create: dict[str, Any] = {"source_topics": f"{application.id}-source", "application_id": application.id}

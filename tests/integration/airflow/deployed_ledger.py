@@ -18,15 +18,12 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.fault_injection import InjectFaultOperator
-from airflow_provider.operators.history import HistoryOperator
-from airflow_provider.operators.recovery_check import CheckRecoveryOperator
-from airflow_provider.operators.repair import ReportFailOverOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.sensors.fault_end import FaultEndSensor
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
+from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
+from airflow_provider.operators.repair import HistoryOperator, ReportFailOverOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.sensors.states import FaultEndSensor
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.chaos.evidence import gather
 from tests.chaos.judge import judge

@@ -16,10 +16,9 @@ import psutil
 from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.control.records.decision import Action
 from airflow_provider.control.records.incident import IncidentKind, IncidentRecord
-from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
 from airflow_provider.operators.repair import ReportFailOverOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import IncidentTrigger
 from tests.integration.airflow.deployed_ledger import Ledger
 from tests.integration.airflow.placed_hosts import APPLICATION, OF, START_S, OnWorkers
 from tests.integration.airflow.running import caused_by, run

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.host_name import HOST_VARIABLE
 from airflow_provider.launch.leftovers import InstanceProcesses
+from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
 from tests.integration.airflow.running import context, run
 from tests.plain_supervisor import PlainSupervisor
 from tests.spark_cluster import SparkCluster

@@ -11,8 +11,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_provider.triggers.control import ControlTrigger
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import ControlTrigger, IncidentTrigger
 
 
 def context(run_id: str = "run-1", **more: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.errors import InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.integration.airflow.running import context
 from tests.integration.streaming.changing_words import JOB, ChangingWords

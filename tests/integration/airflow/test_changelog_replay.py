@@ -9,8 +9,8 @@ import pytest
 from airflow_provider.errors import (
     AssignmentError,
 )
-from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
-from airflow_provider.operators.history import HistoryOperator
+from airflow_provider.operators.instance_commands import ReplayChangelogOperator
+from airflow_provider.operators.repair import HistoryOperator
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 

@@ -14,7 +14,7 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.application_topics import create_topics
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from tests.integration.airflow.running import context
 from tests.integration.launch.application import Application
 from tests.waiting import wait_until

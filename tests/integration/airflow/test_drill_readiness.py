@@ -11,7 +11,7 @@ import pytest
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import DiskStatus, InstanceStatus, TaskStatus
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+from airflow_provider.operators.checks import CheckDrillReadinessOperator
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application

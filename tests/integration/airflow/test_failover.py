@@ -26,10 +26,10 @@ from airflow_provider.errors import (
     BrokerUnreachableError,
 )
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.assignment import FailOverOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
-from airflow_provider.sensors.instance_state import InstanceStateSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.sensors.states import InstanceStateSensor
+from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, instance, placed, standby
 from tests.integration.airflow.running import caused_by, context, incident_of, kill, run
 from tests.integration.launch.application import Application

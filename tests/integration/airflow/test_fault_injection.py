@@ -13,7 +13,7 @@ from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.operators.fault_injection import InjectFaultOperator
+from airflow_provider.operators.drill import InjectFaultOperator
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 from tests.waiting import wait_until

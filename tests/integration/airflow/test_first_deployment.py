@@ -13,9 +13,9 @@ from airflow_provider.errors import InstanceError, TopicError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.operators.checks import CheckSloOperator
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.operators.topic_check import CheckTopicsOperator
+from airflow_provider.operators.topics import CheckTopicsOperator
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import instance
 from tests.integration.airflow.running import context

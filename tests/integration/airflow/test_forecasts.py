@@ -14,8 +14,8 @@ from airflow_provider.control.records.metrics import metrics_value
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
 from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.sensors.changelog_growth import ChangelogGrowthSensor
+from airflow_provider.operators.checks import CheckSloOperator
+from airflow_provider.sensors.figures import ChangelogGrowthSensor
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.application.rights import Role
 from airflow_provider.control.placement.hosts import tasks_on_one_host
 from airflow_provider.control.records.status import InstanceState

@@ -26,7 +26,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import control_specs
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, standby
 from tests.integration.launch.application import Application
 

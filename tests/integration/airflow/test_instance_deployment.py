@@ -20,13 +20,12 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.links.instance_log import InstanceLogLink
-from airflow_provider.links.spark_ui import SparkUiLink
-from airflow_provider.operators.history import HistoryOperator
+from airflow_provider.links import InstanceLogLink, SparkUiLink
+from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.sensors.instance_state import InstanceStateSensor
-from airflow_provider.triggers.control import ControlTrigger
+from airflow_provider.operators.repair import HistoryOperator
+from airflow_provider.sensors.states import InstanceStateSensor
+from airflow_provider.triggers import ControlTrigger
 from tests.integration.airflow.conftest import Deploy
 from tests.integration.airflow.running import context, deferral, kill, run, wait
 from tests.integration.launch.application import FAKE_INSTANCE, Application

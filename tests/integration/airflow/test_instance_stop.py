@@ -10,7 +10,7 @@ import pytest
 from airflow_provider.errors import (
     InstanceError,
 )
-from airflow_provider.operators.instance_stop import StopInstanceOperator
+from airflow_provider.operators.instance_commands import StopInstanceOperator
 from tests.builders import placed
 from tests.integration.airflow.conftest import Deploy
 from tests.integration.airflow.running import context, run

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.errors import (
     AssignmentError,
 )
-from airflow_provider.operators.promotion import PromoteStandbyOperator
+from airflow_provider.operators.assignment import PromoteStandbyOperator
 from tests.integration.airflow.running import context, run
 from tests.integration.launch.application import Application
 

@@ -10,15 +10,12 @@ import pytest
 
 from airflow_provider.control.records.incident import IncidentKind
 from airflow_provider.errors import InstanceError, StateError
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.fault_injection import InjectFaultOperator
-from airflow_provider.operators.history import HistoryOperator
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
+from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.recovery_check import CheckRecoveryOperator
-from airflow_provider.operators.repair import ReportFailOverOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.sensors.fault_end import FaultEndSensor
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
+from airflow_provider.operators.repair import HistoryOperator, ReportFailOverOperator
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.sensors.states import FaultEndSensor
 from tests.integration.airflow.conftest import make_pair
 from tests.integration.airflow.running import caused_by, incident_of, run
 from tests.integration.control.writing import Writing

@@ -19,12 +19,11 @@ from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
+from airflow_provider.operators.instance_commands import StopInstanceOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.triggers import IncidentTrigger
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import run

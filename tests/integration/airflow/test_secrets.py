@@ -15,8 +15,8 @@ from airflow_provider.control.records.status import InstanceState
 from airflow_provider.kafka.names import assignment_topic, status_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
+from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.integration.airflow.running import run
 from tests.integration.guarded_broker import GuardedBroker

@@ -19,14 +19,14 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
 from airflow_provider.errors import DeadlineError, InstanceError, TopicMissingError
-from airflow_provider.sensors.certified_standbys import CertifiedStandbysSensor
-from airflow_provider.sensors.disk_space import DiskSpaceSensor
-from airflow_provider.sensors.drill_age import DrillAgeSensor
-from airflow_provider.sensors.instance_state import InstanceStateSensor
-from airflow_provider.sensors.predicted_rto import PredictedRtoSensor
-from airflow_provider.sensors.source_lag import SourceLagSensor
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
-from airflow_provider.sensors.task_state import TaskStateSensor
+from airflow_provider.sensors.figures import (
+    CertifiedStandbysSensor,
+    DiskSpaceSensor,
+    PredictedRtoSensor,
+    SourceLagSensor,
+    StandbyLagSensor,
+)
+from airflow_provider.sensors.states import DrillAgeSensor, InstanceStateSensor, TaskStateSensor
 from tests.builders import active, assigned, standby
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.standby_command import CertifyStandbysOperator, SnapshotStandbysOperator
+from airflow_provider.operators.instance_commands import CertifyStandbysOperator, SnapshotStandbysOperator
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import run
 from tests.integration.launch.application import Application

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.cli.exit_status import ExitStatus
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.errors import ConfigurationError, DeadlineError
 from airflow_provider.operators.application_reset import RemoveStateOperator

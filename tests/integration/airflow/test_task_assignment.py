@@ -12,8 +12,8 @@ import pytest
 from airflow_provider.errors import (
     AssignmentError,
 )
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
+from airflow_provider.operators.assignment import AssignTasksOperator
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from tests.builders import active, instance, placed
 from tests.integration.airflow.conftest import Deploy
 from tests.integration.airflow.running import context, run

@@ -12,8 +12,8 @@ from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.codec import to_value
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.errors import AssignmentError, DeadlineError
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
-from airflow_provider.triggers.incident import IncidentTrigger
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.running import run
 from tests.integration.launch.application import Application

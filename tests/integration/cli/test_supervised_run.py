@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.records.command import RESTART, Command, CommandKind
 from airflow_provider.control.records.deployment import Placement
 from airflow_provider.control.records.status import InstanceState, InstanceStatus

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.demo.backlog import Backlog
+from airflow_provider.demo.run import Backlog
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

@@ -6,10 +6,10 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider.demo.flights import Aircraft
+from airflow_provider.demo.judge import COMMIT_KEY, decode_aircraft
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.results import aircraft_of, read_outputs, read_state
-from airflow_provider.demo.state_row import COMMIT_KEY, decode_aircraft
-from airflow_provider.demo.truth import Aircraft
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec

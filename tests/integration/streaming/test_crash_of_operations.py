@@ -35,8 +35,8 @@ from airflow_provider.streaming.driver.watches.topic_verification import verify_
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.testing import InputRecord, JobTester
-from airflow_provider.testing.in_memory_log import Record
-from airflow_provider.testing.input_record import value_bytes
+from airflow_provider.testing.in_memory_clients import Record
+from airflow_provider.testing.records import value_bytes
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from tests.integration.streaming.application import RESTORE_S, WorkerDiedError, WorkerProcess
 from tests.integration.streaming.committed import commits, consumer_of, records_of

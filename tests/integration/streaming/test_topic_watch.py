@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
 )
 
 from airflow_provider.errors import ConfigurationError, TopicError, TopicMismatchError
+from airflow_provider.kafka.application_topics import source_spec
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.source_topic import source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES, TopicSpec, changelog_spec, control_specs
 from airflow_provider.streaming import StatefulJob, stream

@@ -17,7 +17,7 @@ from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.window_rows import starts_of_rows
 from airflow_provider.streaming.terms.windows import Window
 from airflow_provider.testing import InputRecord, JobTester, check_batching
-from airflow_provider.testing.counts import Counts
+from airflow_provider.testing.records import Counts
 
 pytestmark = pytest.mark.xdist_group("spark-2")
 

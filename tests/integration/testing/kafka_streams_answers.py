@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_provider.jars.ivy import Coordinate, resolve
-from airflow_provider.jars.java import find_java
+from airflow_provider.jars.jar_sets import Coordinate, find_java, resolve
 
 _PROGRAMS: Final = Path(__file__).parent / "kafka_streams"
 _TEST_DRIVER: Final = Coordinate("org.apache.kafka", "kafka-streams-test-utils", "4.3.1", transitive=True)

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider.cli import drill as cli_drill
 from airflow_provider.cli.drill import drill_text, exit_status_of, not_whole
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.drills import rehearsal
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
@@ -180,7 +180,7 @@ class Broken:
 
         monkeypatch.setattr(rehearsal, "publish_by", lambda *_, **__: FAULT)
         monkeypatch.setattr(cli_drill, "await_condition", wait)
-        monkeypatch.setattr(cli_drill, "DrillAnswer", lambda **_: SimpleNamespace(give=lambda _timeout_s: None))
+        monkeypatch.setattr("airflow_provider.cli.drill._Drill._answer", lambda *_: None)
         monkeypatch.setattr(cli_drill, "place", self._place)
 
     def _place(self, *_: object) -> None:

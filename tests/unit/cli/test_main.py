@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.cli.exit_status import ExitStatus
 from airflow_provider.cli.main import main
+from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.kit.ports import LOOPBACK, free_ports
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")

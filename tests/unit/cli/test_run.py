@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider.cli.instance_start import LogFollower
+from airflow_provider.cli.instance import LogFollower
 from airflow_provider.cli.run import add_run, application_of, deployment_of
 from airflow_provider.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from airflow_provider.assets import answers
-from airflow_provider.kit.example import EXAMPLE_TOPICS
+from airflow_provider.kit.__main__ import EXAMPLE_TOPICS
 
 DAGS = Path(__file__).parents[3] / "dags"
 VARIABLE = "AIRFLOW_VAR_STATEFUL_STREAMS_APPLICATIONS"

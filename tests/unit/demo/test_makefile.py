@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.demo.settings import DemoSettings
+from airflow_provider.demo.run import DemoSettings
 
 ROOT = Path(__file__).parents[3]
 

@@ -17,8 +17,8 @@ from airflow_provider import Callbacks, Drill, Instance, Slo, StreamDags, stream
 from airflow_provider.assets import answers, drills
 from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.factory import form, operate
-from airflow_provider.operators.drill_readiness import SkippedDrillNote
+from airflow_provider.factory import operate, parts
+from airflow_provider.operators.checks import SkippedDrillNote
 from tests.unit.factory.read_fields import read_fields
 
 FILE = """
@@ -351,7 +351,7 @@ def test_operate_does_what_its_form_says(
     dag = made["operate"]
     choose: Any = dag.get_task("choose")
     given = {"action": action, "instances": instances}
-    for module in (operate, form):
+    for module in (operate, parts):
         monkeypatch.setattr(module, "get_current_context", lambda: {"params": given})
 
     assert choose.python_callable() == tasks

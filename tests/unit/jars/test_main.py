@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.jars import __main__ as command
-from airflow_provider.jars.errors import JarsError
+from airflow_provider.jars.jar_sets import JarsError
 
 
 def test_both_sets_are_resolved_with_the_mirror(

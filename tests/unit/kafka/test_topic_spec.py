@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from airflow_provider.kafka.topic_findings import mismatch
 from airflow_provider.kafka.topic_spec import (
     TopicDescription,
     TopicSpec,
@@ -12,7 +13,6 @@ from airflow_provider.kafka.topic_spec import (
     control_specs,
     history_spec,
     metrics_spec,
-    mismatch,
     repartition_spec,
 )
 

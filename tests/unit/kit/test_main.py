@@ -4,32 +4,24 @@ import os
 import signal
 import socket
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 
-from airflow_provider.kit.__main__ import main
+from airflow_provider.kit.__main__ import main, topic_option
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.errors import BrokerStartError
-from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.ports import LOOPBACK, free_ports, require_free
 from airflow_provider.kit.process import GroupLeader
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.kit.start import BrokerStart, wait_until_ready
 
 
 def test_start_that_takes_too_long_says_how_long_it_was_given_and_what_gives_more(tmp_path: Path) -> None:
-    folder = BrokerFolder(tmp_path)
-    start = BrokerStart(
-        settings=BrokerSettings.on_free_ports(tmp_path),
-        folder=folder,
-        logs_before=folder.log_sizes(),
-        deadline=time.monotonic(),
-        timeout_s=7.0,
-    )
+    broker = EmbeddedBroker(BrokerSettings.on_free_ports(tmp_path))
 
     with pytest.raises(BrokerStartError, match=r"not ready within 7 s; .* longer \(the kit's --start-timeout\)"):
-        wait_until_ready(GroupLeader.of(os.getpid()), start)
+        broker.await_ready(GroupLeader.of(os.getpid()), time.monotonic(), 7.0, {})
 
 
 @pytest.mark.parametrize("command", [["produce", "orders"], ["consume", "orders"], ["create", "orders:4"]])
@@ -69,3 +61,19 @@ def test_port_that_is_taken_names_the_option(
         assert main(["--dir", str(tmp_path), "--port", str(server.getsockname()[1])]) == 1
 
     assert "choose another. The option is --port." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "partitions"),
+    [pytest.param("orders:4", "orders", 4, id="both"), pytest.param("a.b_c-d", "a.b_c-d", 1, id="name alone")],
+)
+def test_option_names_topic_and_partitions(text: str, name: str, partitions: int) -> None:
+    spec = topic_option(text)
+
+    assert (spec.name, spec.partitions, spec.replication_factor) == (name, partitions, 1)
+
+
+@pytest.mark.parametrize("text", ["", ":4", "orders:", "orders:0", "orders:-1", "orders:four", "or ders:4"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="expected name:partitions"):
+        topic_option(text)

@@ -13,7 +13,7 @@ from airflow_provider.control.outlook.rto_basis import phase_times
 from airflow_provider.control.records.history import HistoryOutcome, HistoryRecord, history_key
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.operators.drill_readiness import CheckBlackoutOperator
+from airflow_provider.operators.checks import CheckBlackoutOperator
 
 CONTEXT: Any = {"run_id": "scheduled-1", "ti": SimpleNamespace(dag_id="orders_drill_hang")}
 ALWAYS, NEVER = "mon-sun", "mon 08:00-08:01 UTC"
@@ -72,11 +72,11 @@ def test_kind_that_there_is_not_is_refused() -> None:
 
 def test_moment_is_that_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monday_at_8_ms = 1_795_420_800_000
-    monkeypatch.setattr("airflow_provider.operators.drill_readiness.now_ms", lambda: monday_at_8_ms)
+    monkeypatch.setattr("airflow_provider.operators.checks.now_ms", lambda: monday_at_8_ms)
     with pytest.raises(AirflowSkipException, match="Mon 08:00 UTC"):
         check(NEVER)
 
-    monkeypatch.setattr("airflow_provider.operators.drill_readiness.now_ms", lambda: monday_at_8_ms + 60_000)
+    monkeypatch.setattr("airflow_provider.operators.checks.now_ms", lambda: monday_at_8_ms + 60_000)
     check(NEVER)
 
 

@@ -16,29 +16,29 @@ from airflow_provider.errors import ConfigurationError, DeadlineError, FencedErr
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
-from airflow_provider.operators.changelog_replay import ReplayChangelogOperator
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
+from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator, PromoteStandbyOperator
+from airflow_provider.operators.checks import CheckBlackoutOperator, CheckDrillReadinessOperator, CheckSloOperator
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.drill_readiness import CheckBlackoutOperator, CheckDrillReadinessOperator
-from airflow_provider.operators.failover import FailOverOperator
-from airflow_provider.operators.fault_injection import InjectFaultOperator
+from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
+from airflow_provider.operators.instance_commands import (
+    CertifyStandbysOperator,
+    PauseProcessingOperator,
+    ReplayChangelogOperator,
+    SnapshotStandbysOperator,
+    StopInstanceOperator,
+)
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
-from airflow_provider.operators.instance_stop import StopInstanceOperator
-from airflow_provider.operators.processing_pause import PauseProcessingOperator
-from airflow_provider.operators.promotion import PromoteStandbyOperator
-from airflow_provider.operators.recovery_check import CheckRecoveryOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
-from airflow_provider.operators.slo_check import CheckSloOperator
-from airflow_provider.operators.standby_command import CertifyStandbysOperator, SnapshotStandbysOperator
-from airflow_provider.operators.task_assignment import AssignTasksOperator
-from airflow_provider.operators.topic_check import CheckTopicsOperator
+from airflow_provider.operators.topics import CheckTopicsOperator, CreateChangelogTopicsOperator
 from airflow_provider.sensors.control import ControlSensor
-from airflow_provider.sensors.fault_end import FaultEndSensor
-from airflow_provider.sensors.incident_resolution import IncidentResolutionSensor
-from airflow_provider.sensors.instance_state import InstanceStateSensor
-from airflow_provider.sensors.standby_lag import StandbyLagSensor
-from airflow_provider.sensors.task_state import TaskStateSensor
-from airflow_provider.triggers.control import ControlTrigger
+from airflow_provider.sensors.figures import StandbyLagSensor
+from airflow_provider.sensors.states import (
+    FaultEndSensor,
+    IncidentResolutionSensor,
+    InstanceStateSensor,
+    TaskStateSensor,
+)
+from airflow_provider.triggers import ControlTrigger
 from tests.unit.control.drills.test_judgement import FAULT
 
 ARGUMENTS: dict[type[ControlOperator | ControlSensor], dict[str, Any]] = {

@@ -10,7 +10,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow_provider.control.records.watcher import Unanswered, Watcher
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator
+from airflow_provider.operators.checks import CheckDrillReadinessOperator
 
 OPEN = Unanswered(incident="a/1/gone-1", what="instance_ended of a", reported_at_ms=1_000)
 

@@ -16,7 +16,7 @@ from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.operators.failover import FailOverOperator
+from airflow_provider.operators.assignment import FailOverOperator
 from tests.builders import APPLICATION, active, assigned, instance, placed, standby, view_of
 
 FAILED = active(0, state=TaskState.FAILED, error="a call took too long", error_kind="WorkerError")

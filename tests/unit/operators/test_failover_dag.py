@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from airflow_provider.operators.failover_dag import failover_dag_problem
+from airflow_provider.operators.control import failover_dag_problem
 
 
 class Events:

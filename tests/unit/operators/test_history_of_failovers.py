@@ -26,9 +26,9 @@ from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import BrokerUnreachableError, DeadlineError, InstanceError, StateError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.links.failover_run import FailoverRun
+from airflow_provider.links import FailoverRun
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.operators.recovery_check import CheckRecoveryOperator
+from airflow_provider.operators.drill import CheckRecoveryOperator
 from airflow_provider.operators.repair import ReportFailOverOperator
 from tests.builders import APPLICATION, active, assigned, ended, instance, promoted, standby, view_of
 

@@ -10,8 +10,8 @@ from airflow_provider.control.records.drill_fault import DrillKind
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators import drill_readiness
-from airflow_provider.operators.drill_readiness import CheckDrillReadinessOperator, SkippedDrillNote
+from airflow_provider.operators import checks
+from airflow_provider.operators.checks import CheckDrillReadinessOperator, SkippedDrillNote
 from tests.unit.operators.test_history_of_failovers import FAULT
 
 
@@ -32,7 +32,7 @@ class Hook:
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
     made = Hook(ControlView("orders"))
-    monkeypatch.setattr(drill_readiness, "KafkaStreamsHook", lambda _: made)
+    monkeypatch.setattr(checks, "KafkaStreamsHook", lambda _: made)
     return made
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.errors import InstanceError
-from airflow_provider.operators.standby_command import CertifyStandbysOperator
+from airflow_provider.operators.instance_commands import CertifyStandbysOperator
 
 
 def met(*results: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_provider.control.topics import topic_absence
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.operators.changelog_topics import CreateChangelogTopicsOperator
 from airflow_provider.operators.control import ControlOperator
-from airflow_provider.sensors.instance_state import InstanceStateSensor
+from airflow_provider.operators.topics import CreateChangelogTopicsOperator
+from airflow_provider.sensors.states import InstanceStateSensor
 
 
 class Reads(ControlOperator):

@@ -6,8 +6,13 @@ import pytest
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.errors import FencedError
-from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import (
+    InMemoryGroup,
+    InMemoryLog,
+    InMemoryReader,
+    InMemoryWriter,
+    partition_of,
+)
 from tests.builders import commit_of
 
 CHANGELOG = ("app-state-changelog", 0)
@@ -96,3 +101,24 @@ def test_partition_that_was_removed_is_read_no_more(log: InMemoryLog, writer: In
 
     assert list(reader.assigned) == []
     assert reader.read(100, 0.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        # What Kafka's Java clients compute.
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+@pytest.mark.parametrize("partitions", [2, 7, 2**31])
+def test_partition_is_the_one_that_java_clients_choose(key: bytes, hashed: int, partitions: int) -> None:
+    assert partition_of(key, partitions) == (hashed & 0x7FFFFFFF) % partitions
+
+
+def test_record_without_a_key_goes_to_the_first_partition() -> None:
+    assert partition_of(None, 5) == 0

@@ -19,8 +19,8 @@ from airflow_provider.errors import ConfigurationError, DecodeError, ProcessErro
 from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import Counts, InputRecord, JobTester, OutputRecord
-from airflow_provider.testing.input_record import value_bytes
-from airflow_provider.testing.partitioner import partition_of
+from airflow_provider.testing.in_memory_clients import partition_of
+from airflow_provider.testing.records import value_bytes
 from tests.unit.testing.jobs import ANYWHERE, LARGEST, LARGEST_ANYWHERE, ORDERS, TOTALS, Row, of_orders, order
 
 

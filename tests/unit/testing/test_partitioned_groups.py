@@ -12,7 +12,7 @@ from airflow_provider.errors import RecordError
 from airflow_provider.kafka.partitioners import by_crc32, by_murmur2
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import InputRecord, JobTester
-from airflow_provider.testing.partitioner import partition_of
+from airflow_provider.testing.in_memory_clients import partition_of
 from tests.unit.testing.jobs import ANYWHERE, TOTALS, of_orders, order
 
 ANN = order("ann", 2.0)

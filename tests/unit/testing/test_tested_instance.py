@@ -10,7 +10,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
 from tests.builders import spark_types, topic_facts

@@ -11,7 +11,7 @@ from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.testing.in_memory_log import Record
+from airflow_provider.testing.in_memory_clients import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 
 LINES, COUNTS = "lines", "word-counts"

@@ -16,9 +16,10 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
-from airflow_provider.kafka.source_topic import check_partitions, missing_source, source_spec
+from airflow_provider.kafka.application_topics import check_partitions, missing_source, source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, config_command, control_specs
+from airflow_provider.kafka.topic_findings import config_command
+from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, control_specs
 from airflow_provider.streaming.planner.compile import TopicFacts
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.stage_plan import StagePlan

@@ -13,8 +13,7 @@ from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult, restore_shadow
-from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryLog, InMemoryReader, InMemoryWriter
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import APPLICATION, CHANGELOG, FailingReader, job_spec
 

@@ -30,8 +30,7 @@ from airflow_provider.streaming.worker.standby.changelog_follower import Changel
 from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
-from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryReader, InMemoryWriter
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryLog, InMemoryReader, InMemoryWriter
 from tests.builders import commit_of
 
 APPLICATION, CHANGELOG = "app", "app-state-changelog"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import Bench
 
 

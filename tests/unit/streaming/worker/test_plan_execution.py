@@ -10,7 +10,7 @@ from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.worker import slot as plan_execution
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby
 
 

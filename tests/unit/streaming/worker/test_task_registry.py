@@ -30,7 +30,7 @@ from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.worker import task_registry
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, standby
 
 

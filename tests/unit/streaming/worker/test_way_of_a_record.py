@@ -18,8 +18,7 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
-from airflow_provider.testing.in_memory_clients import InMemoryClients
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryClients, InMemoryLog
 from tests.unit.streaming.worker.bench import active, commit_elsewhere, instance_settings, job_spec, rows, standby
 from tests.unit.streaming.worker.trace import Trace, trace
 

@@ -11,7 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, StoreOutdatedError, TopicMissingError
 from airflow_provider.streaming.worker.standby import changelog_follower
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import CHANGELOG, Bench, active, commit_elsewhere, standby
 

@@ -9,7 +9,7 @@ from airflow_provider.control.records.status import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
-from airflow_provider.testing.in_memory_log import InMemoryLog
+from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, records_of, rows, standby
 
 

@@ -19,7 +19,7 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature, refuse_state_of
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows
 from airflow_provider.testing.tested_instance import TestedInstance
 from tests.builders import commit_of, job_of_result, spark_types, topic_facts

@@ -18,7 +18,7 @@ from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import (
     CHANGELOG,

@@ -15,7 +15,7 @@ from airflow_provider.kafka.names import transactional_id
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.worker.step.active_step import active_step
-from airflow_provider.testing.in_memory_log import InMemoryLog, Record
+from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.unit.streaming.worker.bench import APPLICATION, CHANGELOG, GROUP, Bench, active, records_of, rows, standby
 
 TASK = TaskId(0, 0)

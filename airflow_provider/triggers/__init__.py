@@ -1,1 +1,0 @@
-"""Triggers for the triggerer: they follow the control topics of an application."""
