@@ -191,6 +191,7 @@ class Host:
                 lambda: None,
                 lambda slot: slots[slot].batch_since,
                 lambda slot, task: slots[slot].first_call(task),
+                lambda slot: slots[slot].silent_for_s,
                 settings.call_timeout_s,
             )
             count = max(1, min(self.cores, len(job.tasks)))
@@ -206,7 +207,7 @@ class Host:
                 for slot in slots:
                     slot.start()
                 progress.start()
-                heartbeat.set_source(progress.status)
+                heartbeat.set_seen(progress.seen)
                 heartbeat.set_state(InstanceState.RUNNING)
                 checks = [heartbeat.check, *(slot.check for slot in slots)]
                 instance._follow(control, controller, checks, _NoCleanup())  # type: ignore[arg-type]  # noqa: SLF001
@@ -214,7 +215,7 @@ class Host:
             finally:
                 if not self.kernel.closing:
                     heartbeat.clear_plans()
-                    heartbeat.set_source(None)
+                    heartbeat.set_seen(None)
                     progress.stop()
                     for slot in slots:
                         slot.stop(10.0)

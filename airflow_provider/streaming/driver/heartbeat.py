@@ -23,7 +23,6 @@ from airflow_provider.control.records.status import (
     InstanceStatus,
     ProcessStatus,
     Role,
-    SourceStatus,
     TaskState,
     TaskStatus,
 )
@@ -43,8 +42,8 @@ _LAST_BEAT_S: Final = 10.0
 _RATE_WINDOW_S: Final = 5.0
 
 
-SourceOf = Callable[[int, TaskStatus, bool], SourceStatus]
-"""What the source holds for a task of a slot; the last argument says whether the instance is paused."""
+Seen = Callable[[int, TaskStatus, bool], TaskStatus]
+"""A task of a slot, with what the driver sees of it; the last argument says whether the instance is paused."""
 
 
 class FailureClock:
@@ -121,7 +120,7 @@ class Heartbeat:
         self._processed: dict[TaskId, tuple[float, int]] = {}
         self._failures = FailureClock()
         self._done: list[_Done] = []
-        self._source_of: SourceOf | None = None
+        self._seen: Seen | None = None
         self._last: InstanceStatus | None = None
         self._refused: str | None = None
         self._status = InstanceStatus(
@@ -177,9 +176,9 @@ class Heartbeat:
             self._refused = None if why is None else bounded(why)
         self._due.set()
 
-    def set_source(self, source_of: SourceOf | None) -> None:
-        """Report with each active task what this says of it; called by the heartbeat's thread, and must not wait."""
-        self._source_of = source_of
+    def set_seen(self, seen: Seen | None) -> None:
+        """Report each task as this says; it is called by the heartbeat's thread, and must not wait."""
+        self._seen = seen
 
     def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
         """Report the assignment that was handed to the slots, with what they have not yet said of it (`as_planned`).
@@ -323,10 +322,11 @@ class Heartbeat:
                     yield slot, as_planned(None, plan)
 
     def _with_progress(self, slot: int, task: TaskStatus) -> TaskStatus:
-        source_of = self._source_of
-        source = task.source if source_of is None else source_of(slot, task, self._status.paused)
+        seen = self._seen
+        if seen is not None:
+            task = seen(slot, task, self._status.paused)
         failed_s = self._failures.failed_s(task, time.monotonic())
-        return dataclasses.replace(task, records_per_s=self._rate(task), source=source, failed_s=failed_s)
+        return dataclasses.replace(task, records_per_s=self._rate(task), failed_s=failed_s)
 
     def _rate(self, task: TaskStatus) -> float:
         now = time.monotonic()

@@ -146,6 +146,7 @@ class Instance:
                 lambda: spark.sparkContext.defaultParallelism,
                 lambda slot: slots[slot].batch_since,
                 lambda slot, task: slots[slot].first_call(task),
+                lambda slot: slots[slot].silent_for_s,
                 self._settings.call_timeout_s,
                 tables.of,
             )
@@ -173,7 +174,7 @@ class Instance:
                 disk.start()
                 metrics.start()
                 purge.start()
-                self._heartbeat.set_source(progress.status)
+                self._heartbeat.set_seen(progress.seen)
                 # One that could never report would be taken for silent. It has tried since Spark began to start.
                 self._heartbeat.check()
                 # Beside the rest: an instance that is to restore a task must not wait for it.
@@ -191,7 +192,7 @@ class Instance:
                 patience_s = math.inf
             finally:
                 self._heartbeat.clear_plans()
-                self._heartbeat.set_source(None)
+                self._heartbeat.set_seen(None)
                 progress.stop()
                 disk.stop()
                 metrics.stop()

@@ -144,6 +144,11 @@ class SlotDriver:
         """When the call with a micro-batch's rows that is under way began, in monotonic seconds; None without one."""
         return self._calls.batch_since
 
+    @property
+    def silent_for_s(self) -> float:
+        """For how long the call under way has not come back, in seconds; 0 where there is none."""
+        return self._calls.called_for_s
+
     def first_call(self, task: TaskStatus) -> float | None:
         """When the query that brings an active task's rows first called in its generation; None before.
 

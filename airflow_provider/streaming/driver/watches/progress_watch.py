@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -10,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import RestorePhase, Role, SourceStatus, TableWaitStatus, TaskStatus
+from airflow_provider.control.records.status import (
+    FailureStatus,
+    RestorePhase,
+    Role,
+    SourceStatus,
+    TableWaitStatus,
+    TaskStatus,
+)
+from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
 
 log = logging.getLogger(__name__)
@@ -20,6 +29,8 @@ _IDLE_FOR_S: Final = 20.0
 """How long it holds that a source has nothing new: some looks."""
 _ENGINE_SILENT_S: Final = 30.0
 """A JVM that does not answer for so long is not collecting garbage: what waits for it is not under way."""
+_WORKER_SILENT_S: Final = 30.0
+"""A round takes a quarter of a second; with stores to open or owners to fence, some seconds."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +127,9 @@ class ProgressWatch:
             None where none is.
         first_call: when the query that brings an active task's rows first called in the task's generation, in
             monotonic seconds; None before. Spark loads, compiles and starts what it needs until then.
-        call_timeout_s: how long such a call may take; and how long it may take until the first, as long as the JVM
-            answers and the task has no error.
+        silent_for_s: of a slot, for how long the call under way has not come back, in seconds; 0 where there is none.
+        call_timeout_s: how long a call with rows may take; and how long it may take until the first, as long as the
+            JVM and the worker answer and the task has no error.
         waits_for: the table that a task waits for; None for none.
     """
 
@@ -127,11 +139,13 @@ class ProgressWatch:
         ping: Callable[[], object],
         batch_since: Callable[[int], float | None],
         first_call: Callable[[int, TaskStatus], float | None],
+        silent_for_s: Callable[[int], float],
         call_timeout_s: float,
         waits_for: Callable[[TaskId], TableWaitStatus | None] = lambda _: None,
     ) -> None:
         self._ends, self._ping = ends, ping
-        self._batch_since, self._first_call, self._call_timeout_s = batch_since, first_call, call_timeout_s
+        self._batch_since, self._first_call, self._silent_for_s = batch_since, first_call, silent_for_s
+        self._call_timeout_s = call_timeout_s
         self._waits_for = waits_for
         self._clock = StallClock()
         self._seen: Mapping[TaskId, SourceEnd] = {}
@@ -162,6 +176,19 @@ class ProgressWatch:
         looked_at, tasks = self._without_input
         return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
 
+    def seen(self, slot: int, task: TaskStatus, paused: bool) -> TaskStatus:
+        """A task as its slot reported it last, with what the source holds for it, as far as that report still holds.
+
+        Args:
+            slot: whose task it is.
+            task: as the slot reported it last.
+            paused: whether nothing is to be processed for now.
+        """
+        silent_s = self._silent_for_s(slot)
+        if task.role is Role.STANDBY and silent_s > _WORKER_SILENT_S:
+            task = _unheard(task, silent_s)
+        return dataclasses.replace(task, source=self.status(slot, task, paused))
+
     def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
         """What the source holds for a task, and for how long it has stood still.
 
@@ -183,7 +210,9 @@ class ProgressWatch:
         # Who is behind while it waits for a table is the table's task, whose own clock runs.
         has_work = not paused and waits_for is None and (lag > 0 or end.uncommitted_records > 0)
         first_call = self._first_call(slot, task)
-        may_get_ready = task.error is None and now - self._answered_at <= _ENGINE_SILENT_S
+        # Beside rows of other tasks, which may take their time, a call that does not come back is no getting ready.
+        hangs = self._batch_since(slot) is None and self._silent_for_s(slot) > _WORKER_SILENT_S
+        may_get_ready = task.error is None and not hangs and now - self._answered_at <= _ENGINE_SILENT_S
         stalled_s = self._clock.stalled_s(
             task,
             has_work,
@@ -197,7 +226,7 @@ class ProgressWatch:
             lag_records=lag,
             uncommitted_records=end.uncommitted_records,
             stalled_s=round(stalled_s, 1),
-            gets_ready=has_work and first_call is None,
+            gets_ready=has_work and first_call is None and not hangs,
             waits_for=waits_for,
         )
 
@@ -238,3 +267,13 @@ class ProgressWatch:
                 log.warning("the JVM does not answer: %s", error)
             else:
                 self._answered_at = time.monotonic()
+
+
+def _unheard(task: TaskStatus, silent_s: float) -> TaskStatus:
+    """A standby whose worker does not come back: nobody knows how far behind it is, so no failover may count on it."""
+    why = (
+        f"Its worker has not come back from a call for {silent_s:.0f} s, so how far behind it is is not known. Unless "
+        "it is a micro-batch that takes so long, look for a process or a disk of this host that hangs."
+    )
+    failure = task.failure or FailureStatus(WorkerError.__name__, why)
+    return dataclasses.replace(task, lag_records=None, lag_s=None, failure=failure)

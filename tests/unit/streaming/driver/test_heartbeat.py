@@ -368,7 +368,11 @@ def test_task_that_is_to_be_active_is_missed_although_its_worker_still_says_what
     heartbeat.set_state(InstanceState.RUNNING)
     was_active = status_of(1, generation=2, owned_at_ms=5, first_commit_at_ms=6, resumed_offset=7, source_offset=40)
     heartbeat.report(0, (status_of(0, TaskState.FOLLOWING, STANDBY, source_offset=40), was_active))
-    heartbeat.set_source(lambda _, task, __: SourceStatus(stalled_s=130.0 if task.role is ACTIVE else 0.0))
+    heartbeat.set_seen(
+        lambda _, task, __: dataclasses.replace(
+            task, source=SourceStatus(stalled_s=130.0 if task.role is ACTIVE else 0)
+        )
+    )
     plans = {0: [plan(0, generation=6), plan(1, generation=6), plan(2, STANDBY, generation=6)], 1: [plan(3)]}
     heartbeat.set_plans(6, plans)
 

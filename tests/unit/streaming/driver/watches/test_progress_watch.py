@@ -108,8 +108,14 @@ class Watched:
         self.ends, self.batch_since, self.answers = FakeEnds(), None, threading.Event()
         self.answers.set()
         self.first_call: float | None = 0.0
+        self.silent_s = 0.0
         self.watch = ProgressWatch(
-            {0: self.ends}, self.answers.wait, lambda _: self.batch_since, lambda *_: self.first_call, 600.0
+            {0: self.ends},
+            self.answers.wait,
+            lambda _: self.batch_since,
+            lambda *_: self.first_call,
+            lambda _: self.silent_s,
+            600.0,
         )
         self.watch.start()
 
@@ -208,6 +214,39 @@ def test_task_gets_ready_until_its_query_has_called_if_it_has_something_to_do(wa
     watched.first_call = time.monotonic()
 
     assert not gets_ready()
+
+
+def test_standby_whose_worker_does_not_come_back_is_no_copy_to_count_on(watched: Watched) -> None:
+    warm = standby(0, lag_records=0, lag_s=0.0)
+    assert watched.watch.seen(0, warm, False).ready
+
+    watched.silent_s = 31.0
+
+    seen = watched.watch.seen(0, warm, False)
+    assert (seen.lag_records, seen.lag_s, seen.warm, seen.ready) == (None, None, False, False)
+    assert "has not come back from a call for 31 s" in str(seen.error)
+    watched.silent_s = 0.0
+    assert watched.watch.seen(0, warm, False).ready
+
+
+def test_task_whose_worker_hangs_before_its_first_rows_stands_still(watched: Watched) -> None:
+    watched.first_call, watched.silent_s = None, 29.0
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+    time.sleep(0.5)
+    assert watched.stalled_s() == 0.0
+
+    watched.silent_s = 31.0
+
+    assert watched.stalled_s() >= 0.5
+    assert not watched.watch.seen(0, active(0, source_offset=40), False).source.gets_ready
+
+
+def test_rows_of_other_tasks_may_take_their_time_while_a_task_gets_ready(watched: Watched) -> None:
+    watched.first_call, watched.silent_s, watched.batch_since = None, 400.0, time.monotonic()
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+    time.sleep(0.5)
+
+    assert watched.stalled_s() == 0.0
 
 
 @pytest.mark.parametrize(
