@@ -69,7 +69,7 @@ def read_state(
     Args:
         changelog: the changelog's topic, or that of the commits of a stage without a store.
         source: the stage's source, named in the commit records.
-        decode: of a record's key and value, see `state_row`.
+        decode: of a record's key and value, see `judge`.
     """
     state: dict[bytes, bytes] = {}
     commits: dict[int, Commit] = {}

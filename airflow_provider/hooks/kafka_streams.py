@@ -104,7 +104,7 @@ class KafkaStreamsHook(BaseHook):
         return TopicAdmin(self.connection)
 
     def tasks(self, application_id: str, store: str = "state") -> tuple[TaskId, ...]:
-        """The tasks of an application, sorted; see `control.application_tasks.application_tasks`.
+        """The tasks of an application, sorted; see `control.application.application_tasks.application_tasks`.
 
         Args:
             store: of a job that was not described.
@@ -187,7 +187,7 @@ class KafkaStreamsHook(BaseHook):
         return read_history(self.connection, application_id, since, kind)
 
     def read_metrics(self, application_id: str, since: int | None = None) -> tuple[MetricsRecord, ...]:
-        """The figures of all instances, the oldest first; see `control.metrics.topic.read_metrics`.
+        """The figures of all instances, the oldest first; see `control.outlook.metrics_topic.read_metrics`.
 
         Args:
             since: only what was stored then or later, epoch ms; None for all, which is a week.

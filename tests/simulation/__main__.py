@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
@@ -13,32 +14,74 @@ from tests.simulation import product
 def main() -> int:
     """Run what was asked for; status 1 where a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="run this one, and print its trace's digest")
+    parser.add_argument("--seed", type=int, help="run this one alone, and print its faults and its trace's digest")
     parser.add_argument("--trace", action="store_true", help="print the trace too")
     parser.add_argument("--logs", action="store_true", help="print what the product logs")
-    parser.add_argument("--runs", type=int, default=100, help="how many schedules, of seeds that follow each other")
+    parser.add_argument("--shrink", action="store_true", help="find the fewest faults with which the seed breaks it")
+    parser.add_argument("--runs", type=int, default=1000, help="how many schedules, of seeds that follow each other")
+    parser.add_argument("--first", type=int, help="the first of those seeds; by default a fresh one")
+    parser.add_argument("--limit", type=float, help="seconds after which no further schedule is begun")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--mutations", nargs="?", const="", help="break the product in each way, or in this one")
     given = parser.parse_args()
     product.bind(logs=given.logs)
-    from tests.simulation import schedule  # it uses modules that were just bound
-
+    # They use modules that were just bound.
     if given.seed is not None:
-        outcome = schedule.run(given.seed, traced=given.trace)
-        print("\n".join(outcome.trace))
-        print("\n".join(map(str, outcome.faults)) or "no faults")
-        print(f"seed {outcome.seed}: {outcome.violation or 'every promise was kept'}; {outcome.virtual_s:.1f} s, "
-              f"{outcome.steps} steps, digest {outcome.digest}")  # fmt: skip
-        return 1 if outcome.violation else 0
-    first = random.SystemRandom().randrange(1 << 32)
-    print(f"seeds {first} to {first + given.runs - 1}", flush=True)
-    broken, began = 0, time.process_time()
-    for seed in range(first, first + given.runs):
-        outcome = schedule.run(seed)
+        return _one(given.seed, trace=given.trace, shrunk=given.shrink)
+    if given.mutations is not None:
+        from tests.simulation.mutations import find_all
+
+        return find_all(given.mutations, given.processes)
+    return _many(given.first, given.runs, given.limit, given.processes)
+
+
+def _one(seed: int, *, trace: bool, shrunk: bool) -> int:
+    from tests.simulation import runner, schedule
+
+    outcome = schedule.run(seed, traced=trace)
+    for line in outcome.trace:
+        print(line)
+    faults = runner.shrink(seed, outcome.faults, outcome.name) if shrunk and outcome.violation else outcome.faults
+    for fault in faults:
+        print(fault)
+    print(
+        f"seed {seed}: {outcome.violation or 'every promise was kept'}; {outcome.virtual_s:.1f} s, {outcome.steps} "
+        f"steps, digest {outcome.digest}"
+    )
+    return 1 if outcome.violation else 0
+
+
+def _many(first: int | None, runs: int, limit_s: float | None, processes: int) -> int:
+    from tests.simulation.runner import Tally, coverage, run_many, shrink
+
+    begin = random.SystemRandom().randrange(1 << 40) if first is None else first
+    print(f"schedules from seed {begin} on", flush=True)
+    began, tally = time.monotonic(), Tally()
+
+    def seeds() -> object:
+        for seed in range(begin, begin + runs):
+            if limit_s is not None and time.monotonic() - began > limit_s:
+                return
+            yield seed
+
+    for outcome, cpu_s in run_many(seeds(), processes):  # type: ignore[arg-type]
+        tally.add(outcome, cpu_s)
         if outcome.violation is not None:
-            broken += 1
-            print(f"seed {seed}: {outcome.violation}", flush=True)
-    took_s = time.process_time() - began
-    print(f"{given.runs} schedules, {broken} broken, {took_s / given.runs * 1000:.0f} ms of CPU each")
-    return 1 if broken else 0
+            print(f"seed {outcome.seed}: {outcome.violation}", flush=True)
+    shown = set[str | None]()
+    for outcome in tally.broken:
+        if outcome.name not in shown:
+            shown.add(outcome.name)
+            fewest = shrink(outcome.seed, outcome.faults, outcome.name)
+            print(f"\n{outcome.name}: make simulate SEED={outcome.seed}, with these faults alone:")
+            print("\n".join(f"  {fault}" for fault in fewest) or "  none")
+    print(coverage(tally))
+    took_s = time.monotonic() - began
+    print(
+        f"\n{tally.runs} schedules, {len(tally.broken)} broken, {tally.steps} steps, {tally.virtual_s / 3600:.1f} h of "
+        f"virtual time in {took_s:.0f} s; {60 * tally.runs / max(tally.cpu_s, 0.001):.0f} schedules a minute of CPU"
+    )
+    return 1 if tally.broken else 0
 
 
 if __name__ == "__main__":

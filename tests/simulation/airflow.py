@@ -9,6 +9,7 @@ from tests.simulation.job import APPLICATION, tasks
 from tests.simulation.kernel import EPOCH_S, Process
 from tests.simulation.product import (
     CONNECTION,
+    AssignmentError,
     ControlWriter,
     IncidentEvent,
     IncidentFinder,
@@ -36,7 +37,7 @@ class Airflow:
         self.world = world
         self.watcher: Process | None = None
         self._runs = 0
-        self._repairing = False
+        self._repairing = self._deploying = False
 
     def _process(self, kind: str) -> Process:
         self._runs += 1
@@ -101,6 +102,8 @@ class Airflow:
             except StatefulStreamsError as error:
                 kernel.note("failover", type(error).__name__)
                 kernel.passed(f"failover tried again: {type(error).__name__}")
+                if isinstance(error, AssignmentError):
+                    self.deploy()  # the run is red, and says that this is to be done
                 kernel.sleep(2.0)
             else:
                 break
@@ -162,6 +165,9 @@ class Airflow:
 
     def deploy(self) -> None:
         """The deploy DAG: wait until the instances run, then assign."""
+        if self._deploying:
+            return
+        self._deploying = True
         process = self._process("deploy")
 
         def run() -> None:
@@ -176,6 +182,7 @@ class Airflow:
                     self.place(balance=False)
                 except StatefulStreamsError:
                     continue
+                self._deploying = False
                 return
 
         self.world.kernel.spawn(process, "deploy", run)

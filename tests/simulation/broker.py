@@ -39,6 +39,8 @@ class Record:
     transaction: int = 0
     """Which transaction of the schedule it belongs to; 0 for none."""
     headers: object = None
+    horizon_s: float | None = None
+    """Of a tombstone: when it may go, which is decided when it is cleaned first."""
 
 
 @dataclass
@@ -174,9 +176,9 @@ class Broker:
 
     def bounds(self, at: Partition, committed: bool) -> tuple[int, int]:
         log = self.log(at)
-        until, reported = log.reported_end
-        end = log.stable if committed else log.end
-        return log.start, min(end, max(log.start, reported)) if until > self._clock() else end
+        if log.reported_end[0] > self._clock():
+            raise Refused(KafkaError.OFFSET_NOT_AVAILABLE)  # KIP-207: not before the new leader's end has caught up
+        return log.start, log.stable if committed else log.end
 
     def fetch(self, at: Partition, offset: int, committed: bool, most: int) -> tuple[list[Record], int, int]:
         """Records from an offset on, where to go on, and the end of what may be read.
@@ -188,6 +190,11 @@ class Broker:
         if offset < log.start or offset > log.end:
             raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
         end = log.stable if committed else log.end
+        until, reported = log.reported_end
+        if until > self._clock():
+            end = max(log.start, min(end, reported))
+            if offset > end:
+                return [], offset, end
         found: list[Record] = []
         records = log.records
         for index in range(log.at(offset), len(records)):
@@ -366,6 +373,12 @@ class Broker:
             tell(at, pid, commit)
         self._on_append(at)
 
+    def abort_hanging(self, at: Partition, pid: int) -> None:
+        """As ``kafka-transactions.sh abort`` does: of a transaction that its coordinator does not know any more."""
+        for known in self.transactions.values():
+            if known.pid == pid and known.state not in ("ongoing", "prepare-commit", "prepare-abort"):
+                self._write_marker(self.log(at), at, pid, known.epoch, commit=False)
+
     # -- what happens to logs ------------------------------------------------------------------------------------
 
     def compact(self, at: Partition, keep_last: int = 1) -> int:
@@ -375,19 +388,18 @@ class Broker:
         newest = {
             r.key: r.offset for r in log.records if r.offset < end and r.marker is None and r.state == "committed"
         }
-        old_ms = self._wall_ms() - int(topic.delete_retention_s * 1000)
-        before = len(log.records)
-        log.records = [
-            r
-            for r in log.records
-            if r.offset >= end
-            or r.marker is not None
-            or (
-                r.state == "committed"
-                and newest[r.key] == r.offset
-                and (r.value is not None or r.timestamp_ms > old_ms)
-            )
-        ]
+        now, before = self._clock(), len(log.records)
+
+        def stays(record: Record) -> bool:
+            if record.offset >= end or record.marker is not None:
+                return True
+            if record.state != "committed" or newest[record.key] != record.offset:
+                return False
+            if record.value is None and record.horizon_s is None:
+                record.horizon_s = now + topic.delete_retention_s
+            return record.horizon_s is None or now < record.horizon_s
+
+        log.records = [record for record in log.records if stays(record)]
         return before - len(log.records)
 
     def delete_records(self, at: Partition, before: int) -> int:

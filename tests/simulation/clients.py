@@ -22,6 +22,7 @@ _AGAIN: Final = frozenset(
         KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
+"""What librdkafka asks again for by itself."""
 _FENCED: Final = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 

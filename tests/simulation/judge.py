@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from tests.simulation.airflow import TIMEOUTS
 from tests.simulation.broker import Log, Partition, Record, Transaction
 from tests.simulation.disk import Database
 from tests.simulation.job import APPLICATION, CHANGELOG, SINK, STORE, Oracle
+from tests.simulation.kernel import EPOCH_S
 from tests.simulation.product import (
     COMMIT_KEY,
     POSITION_KEY,
     Assignment,
+    ControlView,
+    InstanceState,
     TaskId,
     assignment_topic,
+    detect,
+    is_due,
     publisher_transactional_id,
     transactional_id,
 )
@@ -31,6 +37,9 @@ class Violation(Exception):
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"{name}: {what}")
         self.name = name
+
+
+_ANSWERED_S: Final = 30.0
 
 
 class _Source(msgspec.Struct):
@@ -73,12 +82,17 @@ class Judge:
         self._tasks = {transactional_id(APPLICATION, TaskId(0, n)): n for n in range(world.partitions)}
         self._publisher = publisher_transactional_id(APPLICATION)
         self._committed: dict[bytes, int] = {}
+        self._lost: set[bytes] = set()
+        """Commits that the brokers acknowledged, and aborted since."""
         self._owners: dict[tuple[int, int], str] = {}
         self._newest: dict[int, _Commit] = {}
+        self._hidden: dict[int, _Commit] = {}
+        """By task, a commit of which the brokers lost the marker, until the next end of a transaction decides."""
         self._generation = 0
         self._assignment: Assignment | None = None
         self._seen: dict[tuple[Partition, bytes], int] = {}
         self._marked: dict[Partition, int] = {}
+        self._due: dict[str, float] = {}
         self.compacted_at: dict[int, int] = {}
         """By partition of the changelog, its end when it was compacted last."""
         self.tainted: set[int] = set()
@@ -91,10 +105,12 @@ class Judge:
         self._world.kernel.note("txn", transaction.id, transaction.epoch, "commit" if commit else "abort")
         if not commit:
             return
-        number = self._tasks.get(transaction.id)
+        # Behind a dot a mutation may have put something.
+        id = transaction.id.partition(".")[0]
+        number = self._tasks.get(id)
         if number is not None:
             self._task_committed(number, transaction)
-        elif transaction.id == self._publisher:
+        elif id == self._publisher:
             self._published(transaction)
 
     def _records(self, transaction: Transaction, at: Partition) -> list[Record]:
@@ -116,12 +132,13 @@ class Judge:
         if offsets != {("orders", number): source}:
             raise Violation("inconsistent offsets", f"{name} commits {source}, and for its group {offsets}")
         before = self._newest.get(number)
-        if before is not None and number not in self.tainted:
+        if before is not None:
             if record.generation < before.generation:
                 raise Violation(
                     "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
                 )
-            if record.sequence != before.sequence + 1 or source < before.sources["orders"].offset:
+            sequence = self._hidden.get(number, before).sequence
+            if record.sequence not in (before.sequence + 1, sequence + 1) or source < before.sources["orders"].offset:
                 raise Violation(
                     "lost write",
                     f"{name}: sequence {record.sequence} at {source} follows {before.sequence}, "
@@ -138,7 +155,11 @@ class Judge:
         written = [r for at in sorted(transaction.partitions) if at[0] == SINK for r in self._records(transaction, at)]
         if number not in self.tainted:
             self._check_batch(number, begin, source, changelog[:-1], written)
-        self._newest[number] = record
+        if (CHANGELOG, number) == self._world.broker.lose_marker:
+            self._hidden[number] = record
+        else:
+            self._newest[number] = record
+            self._hidden.pop(number, None)
         self._committed[data] = number
         self._world.kernel.passed("commit")
 
@@ -157,6 +178,11 @@ class Judge:
 
     def marked(self, at: Partition, pid: int, commit: bool) -> None:
         """Readers see what ended, or do not: outputs are looked at as a reader of the sink sees them."""
+        if at[0] == CHANGELOG and commit and at[1] in self._hidden:
+            self._newest[at[1]] = self._hidden.pop(at[1])
+        if at[0] == CHANGELOG and not commit and self._hidden.pop(at[1], None) is not None:
+            records = self._world.broker.log(at, led=False).records
+            self._lost |= {r.value for r in records if r.key == COMMIT_KEY and r.pid == pid and r.state == "aborted"}
         if at[0] != SINK or not commit:
             return
         log: Log = self._world.broker.log(at, led=False)
@@ -226,7 +252,7 @@ class Judge:
         position = msgspec.msgpack.decode(raw, type=_Position)
         at = position.changelogs.get(CHANGELOG)
         number = int(path.rpartition("/")[0].rpartition("_")[2])
-        if at is None or at.uncommitted_from is not None or number in self.tainted:
+        if at is None or at.uncommitted_from is not None:
             return
         if position.commit is None:
             if database.families.get(f"store-{STORE}"):
@@ -234,6 +260,8 @@ class Judge:
             return
         if position.commit not in self._committed:
             raise Violation("store is a prefix", f"{path} holds a commit that was never made")
+        if position.commit in self._lost and at.own_commit_at is None:
+            raise Violation("lost write", f"{path} goes on from a commit that was aborted since")
         if at.offset < self.compacted_at.get(number, 0):
             return
         source = commit_of(position.commit).sources["orders"].offset
@@ -243,12 +271,29 @@ class Judge:
                 "store is a prefix", f"{path} at {at.offset}, source {source}: {_difference(found, expected)}"
             )
 
+    # -- what is answered ----------------------------------------------------------------------------------------
+
+    def look(self, view: ControlView, now: float) -> None:
+        """Nothing is green that stands still: what is wrong by the control topics is answered soon.
+
+        Args:
+            view: of the control topics as they are.
+        """
+        found = detect(view.assignment, view.statuses, view.silent_for_s, TIMEOUTS, view.heard_at_ms)
+        running = [name for name in view.healthy(TIMEOUTS) if view.statuses[name].state is InstanceState.RUNNING]
+        now_ms = int((EPOCH_S + now) * 1000)
+        due = {one.id for one in found if is_due(one, view, running, self._world.standbys, now_ms=now_ms)}
+        self._due = {id: self._due.get(id, now) for id in sorted(due)}
+        for id, since in self._due.items():
+            if now - since > _ANSWERED_S:
+                raise Violation("unanswered incident", f"{id} has been there for {now - since:.0f} s")
+
     # -- in the end ----------------------------------------------------------------------------------------------
 
     def unfinished(self) -> str | None:
         """What is still to come; None when everything is there."""
         for number in range(self._world.partitions):
-            total, newest = self._oracle.total(number), self._newest.get(number)
+            total, newest = self._oracle.total(number), self._hidden.get(number, self._newest.get(number))
             done = 0 if newest is None else newest.sources["orders"].offset
             if done < total:
                 return f"task 0_{number} has processed {done} of {total} records"

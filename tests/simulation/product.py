@@ -28,7 +28,8 @@ def _stub_airflow() -> None:
 
     def stub(name: str, **members: object) -> None:
         module = ModuleType(name)
-        module.__dict__.update(members)
+        # What else is imported there is not used.
+        module.__dict__.update(members, __getattr__=lambda member: type(member, (), {}))
         sys.modules[name] = module
 
     class Trigger:
@@ -70,6 +71,7 @@ from airflow_provider.control.failover.incident_answer import (  # noqa: E402
     IncidentEvent,
     IncidentFinder,
     answer_incidents,
+    is_due,
     wrong_now,
 )
 from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks  # noqa: E402
@@ -87,7 +89,7 @@ from airflow_provider.control.topics.liveness import Timeouts  # noqa: E402
 from airflow_provider.control.topics.reader import ControlReader  # noqa: E402
 from airflow_provider.control.topics.view import ControlView  # noqa: E402
 from airflow_provider.control.topics.writer import ControlWriter  # noqa: E402
-from airflow_provider.errors import StatefulStreamsError  # noqa: E402
+from airflow_provider.errors import AssignmentError, StatefulStreamsError  # noqa: E402
 from airflow_provider.failpoint import FailPoint, FailPoints  # noqa: E402
 from airflow_provider.kafka.connection import KafkaConnection  # noqa: E402
 from airflow_provider.kafka.names import (  # noqa: E402
@@ -116,6 +118,7 @@ from airflow_provider.streaming.worker import slot as slot_module  # noqa: E402
 from airflow_provider.streaming.worker.calls import CallReport  # noqa: E402
 from airflow_provider.streaming.worker.slot import Slot  # noqa: E402
 from airflow_provider.streaming.worker.tasks import handover as handover_module  # noqa: E402
+from airflow_provider.streaming.worker.tasks.task import TaskLife  # noqa: E402
 from airflow_provider.triggers import IncidentTrigger  # noqa: E402
 
 CONNECTION = KafkaConnection("simulated:9092")
@@ -228,6 +231,13 @@ def bind(logs: bool = False) -> None:
     for method in vars(handover_module).values():
         if isinstance(method, FunctionType):
             _rebind_defaults(method, by_id)
+    change = TaskLife.transition
+
+    def transition(life: TaskLife, to: TaskState, error: Exception | None = None) -> None:
+        the().passed(f"{life.state.value} > {to.value}")
+        change(life, to, error)
+
+    TaskLife.transition = transition  # type: ignore[assignment, method-assign]
     FailPoints.hit = _hit  # type: ignore[assignment, method-assign]
     Pulse.beat = lambda *_: None  # type: ignore[method-assign]  # a file for who looks on the same host
     instance_module._CONTROL_POLL_S = 0.5  # type: ignore[misc]  # noqa: SLF001 - a record wakes it all the same
@@ -247,6 +257,7 @@ __all__ = [
     "CONNECTION",
     "POSITION_KEY",
     "Assignment",
+    "AssignmentError",
     "CallReport",
     "Changes",
     "CompiledJob",
@@ -288,6 +299,7 @@ __all__ = [
     "detect",
     "digests",
     "from_plain",
+    "is_due",
     "place_tasks",
     "publisher",
     "publisher_transactional_id",

@@ -22,7 +22,8 @@ from tests.simulation.faults import Fault, Faults, choose
 from tests.simulation.judge import Violation
 from tests.simulation.world import World
 
-_CALM_S: Final = 2.0
+_PERSON_S: Final = 60.0
+"""After so long a person runs a failover by hand."""
 _LIVE_S: Final = 180.0
 """Within this all has to be as it should be, once the faults are over."""
 _LOOK_S: Final = 0.5
@@ -81,14 +82,23 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
         world.begin(until)
         kernel.run(until)
         trouble.heal()
-        world.airflow.repair(_CALM_S)
         why: str | None = "nothing was looked at"
-        end = kernel.now + _LIVE_S
+        healed, end = kernel.now, kernel.now + _LIVE_S
         while kernel.failure is None and why is not None and kernel.now < end and kernel.steps < _MOST_STEPS:
             kernel.run(kernel.now + _LOOK_S)
-            why = world.judge.unfinished() or world.unsettled(world.view())
-            if why is not None and kernel.now + _CALM_S < end and int(kernel.now * 2) % 40 == 0:
-                world.airflow.repair()
+            view = world.view()
+            why = world.judge.unfinished() or world.unsettled(view)
+            if why is not None:
+                world.operate(view)
+                try:
+                    world.judge.look(view, kernel.now)
+                except Violation as found:
+                    kernel.fail(found)
+                if kernel.now - healed > _PERSON_S:
+                    healed = kernel.now
+                    kernel.passed("a person looks after it")
+                    world.airflow.repair()
+                    world.airflow.fail_over()
         violation = kernel.failure
         if violation is None and why is not None:
             what = "livelock" if kernel.steps >= _MOST_STEPS else "liveness"

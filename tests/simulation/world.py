@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -59,16 +59,18 @@ class World:
         self.disk = Disk()
         self.oracle = Oracle(self.partitions)
         self.judge = Judge(self, self.oracle)
-        self.broker.ended.append(self.judge.ended)
-        self.broker.marked.append(self.judge.marked)
-        self.disk.written = self._stored
-        self.job = compiled(self.partitions)
+        self.broker.ended.append(self._judged(self.judge.ended))
+        self.broker.marked.append(self._judged(self.judge.marked))
+        self.disk.written = self._judged(self.judge.written)
+        self.retention_s = random.choice((86_400.0, 86_400.0, 16.0))
+        self.job = compiled(self.partitions, int(self.retention_s * 1000))
         count = random.choice((1, 2, 2, 2, 3, 3, 4))
         self.hosts: dict[str, Host] = {}
         for number in range(1, count + 1):
             self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice((1, 1, 2)))
         self.airflow = Airflow(self)
         self._input = random
+        self._old_since: dict[str, float] = {}
         self.records = random.randint(2, 8)
         self._create_topics()
 
@@ -79,7 +81,7 @@ class World:
     def _create_topics(self) -> None:
         self.broker.create(SOURCE, self.partitions)
         self.broker.create(SINK, 2)
-        self.broker.create(CHANGELOG, self.partitions, compacted=True)
+        self.broker.create(CHANGELOG, self.partitions, compacted=True, delete_retention_s=self.retention_s)
         self.broker.create(assignment_topic(APPLICATION), 1, compacted=True, append_time=True)
         self.broker.create(status_topic(APPLICATION), 1, compacted=True, append_time=True)
 
@@ -108,11 +110,41 @@ class World:
         found = self.broker.append((SOURCE, partition), key, b"")
         assert found == offset
 
-    def _stored(self, path: str, database: Any) -> None:
-        try:
-            self.judge.written(path, database)
-        except Exception as error:
-            self.kernel.fail(error)
+    def _judged(self, judgement: Callable[..., None]) -> Callable[..., None]:
+        """A judgement in the middle of the product's work, which must not see what it comes to."""
+
+        def judge(*what: object) -> None:
+            try:
+                judgement(*what)
+            except Exception as error:
+                self.kernel.fail(error)
+
+        return judge
+
+    def operate(self, view: ControlView) -> None:
+        """What a person does by the runbook, once the faults are over.
+
+        End a transaction that hides a changelog from its assigned owner; start an instance again that has gone on with
+        an old generation for long, because the assignment topic was created again behind its back.
+        """
+        assignment = view.assignment
+        for name, status in view.statuses.items():
+            old = assignment is not None and status.state.alive and status.generation < assignment.generation
+            since = self._old_since.setdefault(name, self.kernel.now) if old else self._old_since.pop(name, 0.0)
+            if old and self.kernel.now - since > 30.0:
+                del self._old_since[name]
+                self.kernel.passed("a person restarts an instance that reads an old generation")
+                self.hosts[name].kill()
+                self.kernel.after(1.0, self.hosts[name].start)
+        for number in range(self.partitions):
+            task_id = TaskId(0, number)
+            active = None if assignment is None else assignment.tasks[task_id].active
+            found = view.statuses.get(active or "")
+            task = None if found is None else found.task(task_id)
+            if task is not None and task.error_kind == "TopicBlockedError" and self.hosts[str(active)].alive:
+                for pid in list(self.broker.log((CHANGELOG, number), led=False).open):
+                    self.kernel.passed("a person aborts what hangs")
+                    self.broker.abort_hanging((CHANGELOG, number), pid)
 
     # -- what the control topics say -----------------------------------------------------------------------------
 
@@ -161,7 +193,9 @@ class World:
         if status is None or status.state is not InstanceState.RUNNING or status.incarnation != host.incarnation:
             return False
         copy = status.task(task_id)
-        return copy is not None and copy.role is Role.STANDBY and copy.ready and not status.paused
+        if copy is None or copy.error is not None or status.paused:
+            return False
+        return copy.ready if copy.role is Role.STANDBY else copy.state is TaskState.RUNNING
 
     def all_warm(self, view: ControlView) -> bool:
         """Whether each task runs, and each standby that there should be is warm."""

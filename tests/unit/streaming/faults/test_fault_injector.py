@@ -115,7 +115,7 @@ def test_replay_is_a_process_whose_result_is_reported(
     assert from_json(words[-2], ShadowRestore).folder == str(tmp_path / "state" / "app" / "0_0" / "state.shadow")
 
 
-@pytest.mark.parametrize("kind", {spec.command for spec in DRILLS.values()})
+@pytest.mark.parametrize("kind", sorted({spec.command for spec in DRILLS.values()}, key=str))
 def test_every_command_that_is_a_fault_is_carried_out(
     kind: CommandKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

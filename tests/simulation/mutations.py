@@ -1,0 +1,370 @@
+"""The product broken on purpose, one way after the other: each has to be found.
+
+A mutation replaces text in a function, so it says itself what it breaks. Where the text is not there any more, the
+mutation has to be written anew: `applied` says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import multiprocessing
+import textwrap
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from types import FunctionType
+from typing import Any, Final
+
+from tests.simulation.runner import run_many, shrink
+
+_NUMBER: Final = "'.%d' % __import__('tests.simulation.mutations', fromlist=['number']).number()"
+_WORKER: Final = "airflow_provider.streaming.worker"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A rule that is not kept.
+
+    Args:
+        name: of the rule, as in `docs/model.md` where that has it.
+        rule: what is not kept.
+        changes: module and function, and what is replaced in it by what.
+    """
+
+    name: str
+    rule: str
+    changes: tuple[tuple[str, str, str], ...]
+
+
+MUTATIONS: Final = (
+    Mutation(
+        "Fencing",
+        "an owner fences every earlier owner",
+        (
+            (
+                f"{_WORKER}.tasks.kafka_clients:ClusterClients.open_writer",
+                "transactional_id(job.application_id, task_id)",
+                f"transactional_id(job.application_id, task_id) + {_NUMBER}",
+            ),
+        ),
+    ),
+    Mutation(
+        "LastEnd",
+        "the end of the changelog is asked for after the fencing",
+        (
+            (
+                f"{_WORKER}.standby.changelog_follower:ChangelogFollower._begin_as_owner",
+                "end = ends.end_for(task.replica.offset)",
+                "end = task.replica.end or 0",
+            ),
+        ),
+    ),
+    Mutation(
+        "WaitForHidden",
+        "an owner waits for a transaction that hides a part of its changelog",
+        (
+            (
+                f"{_WORKER}.standby.changelog_follower:ChangelogFollower._begin_as_owner",
+                "if not ends.readable and",
+                "if False and",
+            ),
+        ),
+    ),
+    Mutation(
+        "GenerationCheck",
+        "an owner that finds a later generation's commit processes nothing",
+        (
+            (
+                f"{_WORKER}.tasks.task:Task.complete_restoration",
+                "record.generation <= self.plan.generation",
+                "record.generation > 0",
+            ),
+        ),
+    ),
+    Mutation(
+        "DropRows",
+        "rows below the recorded offset are dropped",
+        ((f"{_WORKER}.step.active_step:active_step", "if recorded is not None:", "if recorded == -1:"),),
+    ),
+    Mutation(
+        "ResumeAtCommit",
+        "a store is read from its position on",
+        (
+            (
+                f"{_WORKER}.tasks.replica_opening:resume_offset",
+                "if read_back else found.offset",
+                "if read_back and not found.offset else found.offset + 1",
+            ),
+        ),
+    ),
+    Mutation(
+        "RecordLast",
+        "the commit record is the last record of its transaction",
+        (
+            (
+                "airflow_provider.changelog.writer:TransactionalWriter.commit",
+                "for changelog, pairs in changes.items():",
+                "self._put_commit_record(changes, record, positions)\n        for changelog, pairs in changes.items():",
+            ),
+            (
+                "airflow_provider.changelog.writer:TransactionalWriter.commit",
+                "partition\n        self._put_commit_record(changes, record, positions)\n",
+                "partition\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "StoreAfterCommit",
+        "the store is written after the transaction has ended",
+        (
+            (
+                f"{_WORKER}.tasks.task_committer:TaskCommitter.commit",
+                "offset = self._writer.commit(",
+                "first, early = self._replica.store.position or Position(), self._replica.offset + len(state) + 2\n"
+                "    ahead = self._replica.position_after_commit(early, len(state) + 1, 0, lambda *_: False)\n"
+                "    self._replica.store.write({self._replica.name: state}, first.moved(changelog, ahead, raw), {})\n"
+                "    offset = self._writer.commit(",
+            ),
+        ),
+    ),
+    Mutation(
+        "NewProducer",
+        "no transaction begins on a producer whose last one took long to end",
+        (
+            (f"{_WORKER}.tasks.task:Task.write", "if not self.committer.reusable:", "if self.committer is None:"),
+            (
+                "airflow_provider.kafka.transactional_producer:TransactionalProducer.begin",
+                "if not self._ended_once:",
+                "if self._ended_once is None:",
+            ),
+        ),
+    ),
+    Mutation(
+        "OwnAgain",
+        "after a commit whose outcome is not known, the task is owned again",
+        (
+            (
+                f"{_WORKER}.task_registry:TaskRegistry._react",
+                "task.drop_producer()",
+                "task.committer",
+            ),
+        ),
+    ),
+    Mutation(
+        "ReadCommitted",
+        "a standby reads what is committed",
+        (
+            (
+                "airflow_provider.changelog.reader:ChangelogReader.__init__",
+                "self.consumer = Consumer(self._config)",
+                "self.consumer = Consumer(self._config | {'isolation.level': 'read_uncommitted'})",
+            ),
+        ),
+    ),
+    Mutation(
+        "ReadBack",
+        "a store's own last commit is looked up in the changelog before the store is used again",
+        (
+            (
+                "airflow_provider.changelog.replica:Replica.read_back",
+                "return self._own_commit.read_back(self.position, offset, low)",
+                "return offset",
+            ),
+        ),
+    ),
+    Mutation(
+        "FencedFencesAgain",
+        "an owner that was fenced without a newer assignment fences again",
+        (
+            (
+                f"{_WORKER}.slot:PlanExecution.apply_plan",
+                "if task.fenced_for_s > _FENCE_AGAIN_S:",
+                "if task.fenced_for_s > 1e9:",
+            ),
+        ),
+    ),
+    Mutation(
+        "PublisherFencing",
+        "a publisher fences every earlier publisher",
+        (
+            (
+                "airflow_provider.control.topics.publisher:AssignmentPublisher.__init__",
+                "publisher_transactional_id(application_id),",
+                f"publisher_transactional_id(application_id) + {_NUMBER},",
+            ),
+        ),
+    ),
+    Mutation(
+        "PublisherReadsFenced",
+        "a publisher reads what it decides from after the fencing",
+        (
+            (
+                "airflow_provider.control.topics.publisher:AssignmentPublisher.__init__",
+                "try:\n        # With a connection",
+                "with ControlReader(connection, application_id) as early:\n"
+                "        seen = early.read_to_end(timeout_s)\n"
+                "    try:\n        # With a connection",
+            ),
+            (
+                "airflow_provider.control.topics.publisher:AssignmentPublisher.__init__",
+                "self.view: ControlView = reader.read_to_end(timeout_s)",
+                "self.view: ControlView = seen",
+            ),
+        ),
+    ),
+    Mutation(
+        "Forget",
+        "a watcher forgets what an assignment topic held that was created again",
+        (
+            (
+                "airflow_provider.control.topics.cursor:ControlCursor._move",
+                "if again and self._forgets and",
+                "if again and not self._forgets and",
+            ),
+        ),
+    ),
+    Mutation(
+        "WarmCopiesStay",
+        "a copy beyond the wanted number goes once the others are warm",
+        (("airflow_provider.control.placement.assignor:_standbys", "[:waited_for]", "[:0]"),),
+    ),
+    Mutation(
+        "NoGap",
+        "a query that skipped a task's rows brings none of its later ones",
+        (
+            (
+                "airflow_provider.streaming.driver.slots.slot_decisions:tasks_that_go_on",
+                "return tasks & goal.active & running",
+                "return tasks & goal.active",
+            ),
+        ),
+    ),
+    Mutation(
+        "Slept",
+        "a store that has slept for longer than deletions are kept is not resumed",
+        (
+            (
+                "airflow_provider.changelog.completeness:slept_too_long",
+                "if idle_ms > delete_retention_ms - jump_ms:",
+                "if idle_ms > delete_retention_ms + 1e12:",
+            ),
+        ),
+    ),
+    Mutation(
+        "Tombstones",
+        "what a key's deletion leaves is a deletion in the store too",
+        (
+            (
+                "airflow_provider.changelog.replica:Replica._apply",
+                "changes = zip(batch.keys, batch.values, strict=True)",
+                "changes = [pair for pair in zip(batch.keys, batch.values) if pair[1] is not None]",
+            ),
+        ),
+    ),
+)
+
+_numbers = itertools.count(1)
+
+
+def number() -> int:
+    """A number that nobody had."""
+    return next(_numbers)
+
+
+def function_of(place: str) -> FunctionType:
+    """The function at ``module:name`` or ``module:class.name``."""
+    module, _, path = place.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = vars(found)[name] if inspect.isclass(found) else getattr(found, name)
+    assert isinstance(found, FunctionType), place
+    return found
+
+
+def applied(mutation: Mutation) -> dict[FunctionType, str]:
+    """The text of each function that a mutation changes.
+
+    Raises:
+        LookupError: a text that it replaces is not there, once.
+    """
+    texts: dict[FunctionType, str] = {}
+    for place, before, after in mutation.changes:
+        function = function_of(place)
+        text = texts.get(function) or textwrap.dedent(inspect.getsource(function))
+        if text.count(before) != 1:
+            raise LookupError(f"{mutation.name}: {place} has {before!r} {text.count(before)} times: write it anew.")
+        texts[function] = text.replace(before, after)
+    return texts
+
+
+def apply(mutation: Mutation) -> None:
+    """Break the product in this process, for good: the functions get the code of their changed text."""
+    for function, text in applied(mutation).items():
+        scope: dict[str, Any] = {}
+        exec(
+            compile("from __future__ import annotations\n" + text, f"<{mutation.name}>", "exec"),
+            function.__globals__,
+            scope,
+        )
+        function.__code__ = scope[function.__name__].__code__
+
+
+def find(
+    mutation: Mutation, processes: int, limit_s: float, first: int = 1
+) -> tuple[float, int, Any, list[Any]] | None:
+    """Look for what a mutation breaks, in processes of its own.
+
+    Returns:
+        The seconds that it took, how many schedules, the first broken one and the fewest faults of it; None where
+        nothing was found in time.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+
+    def search(link: Connection) -> None:
+        apply(mutation)
+        began = time.monotonic()
+
+        def seeds() -> Any:
+            for seed in itertools.count(first):
+                if time.monotonic() - began > limit_s:
+                    return
+                yield seed
+
+        for runs, (outcome, _) in enumerate(run_many(seeds(), processes, stop_at_first=True), 1):
+            if outcome.violation is not None:
+                took_s = time.monotonic() - began
+                link.send((took_s, runs, outcome, shrink(outcome.seed, outcome.faults, outcome.name)))
+                return
+        link.send(None)
+
+    process = context.Process(target=search, args=(there,))
+    process.start()
+    there.close()
+    try:
+        found: tuple[float, int, Any, list[Any]] | None = here.recv()
+    except EOFError:
+        found = None
+    process.join()
+    return found
+
+
+def find_all(only: str, processes: int, limit_s: float = 300.0) -> int:
+    """Look for each mutation, or for one; print a line each; status 1 where one was not found."""
+    missed = 0
+    print("mutation              found after   schedules   broken promise")
+    for mutation in MUTATIONS:
+        if only and only not in ("1", mutation.name):
+            continue
+        found = find(mutation, processes, limit_s)
+        if found is None:
+            missed += 1
+            print(f"{mutation.name:<20}  NOT FOUND in {limit_s:.0f} s: {mutation.rule}", flush=True)
+            continue
+        took_s, runs, outcome, faults = found
+        print(f"{mutation.name:<20}  {took_s:>9.1f} s {runs:>11}   {outcome.name} (seed {outcome.seed})", flush=True)
+        for fault in faults:
+            print(f"{'':<22}{fault}")
+    return 1 if missed else 0
