@@ -1,69 +1,20 @@
-"""What can be waited for: pure functions of an observation."""
+"""Any condition that can be waited for, of plain values."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from airflow_provider.common import json_codec
-from airflow_provider.control.waiting.evaluation import (
-    Condition,
-    Evaluation,
-    Needs,
-    Outcome,
-    WaitResult,
-)
-from airflow_provider.control.waiting.figures import (
-    ChangelogGrowthWithin,
-    DiskSpaceFree,
-    PredictedRtoWithin,
-    SourceLagWithin,
-)
-from airflow_provider.control.waiting.instance import (
-    CommandDone,
-    InstanceEnded,
-    InstanceInState,
-    InstanceRunning,
-    ProcessingPaused,
-    SupervisedRunning,
-)
-from airflow_provider.control.waiting.recovery import DrillPassedWithin, FaultEnded, FaultTaken, IncidentResolved
-from airflow_provider.control.waiting.standby import AllOf, SnapshotsTaken, StandbysCompared, StandbysWarm
-from airflow_provider.control.waiting.task import TaskInState, TasksReplayed, TasksRunning
+from airflow_provider.control.waiting import figures, instance, recovery, standby, task
+from airflow_provider.control.waiting.evaluation import Condition
 from airflow_provider.errors import ConfigurationError
 
-__all__ = [
-    "AllOf",
-    "ChangelogGrowthWithin",
-    "CommandDone",
-    "Condition",
-    "DiskSpaceFree",
-    "DrillPassedWithin",
-    "Evaluation",
-    "FaultEnded",
-    "FaultTaken",
-    "IncidentResolved",
-    "InstanceEnded",
-    "InstanceInState",
-    "InstanceRunning",
-    "Needs",
-    "Outcome",
-    "PredictedRtoWithin",
-    "ProcessingPaused",
-    "SnapshotsTaken",
-    "SourceLagWithin",
-    "StandbysCompared",
-    "StandbysWarm",
-    "SupervisedRunning",
-    "TaskInState",
-    "TasksReplayed",
-    "TasksRunning",
-    "WaitResult",
-    "from_plain",
-]
+_KINDS: Final = (figures, instance, recovery, standby, task)
+"""The modules that define conditions: all of them are subclasses of `Condition` by now."""
 
 
 def from_plain(plain: dict[str, Any]) -> Condition:

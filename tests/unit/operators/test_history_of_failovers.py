@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -93,10 +94,21 @@ def with_hook(operator: ControlOperator, hook: Hook) -> Any:
     return operator
 
 
+class Reader:
+    """Of the topics of the hook that was made last."""
+
+    @property
+    def view(self) -> ControlView:
+        return Hook.made.view
+
+    def read_to_end(self) -> ControlView:
+        return self.view
+
+
 @pytest.fixture(autouse=True)
 def _on_topics_of_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rehearsal reaches the topics of the hook that was made last."""
-    monkeypatch.setattr(Rehearsal, "read", lambda _: Hook.made.view)
+    monkeypatch.setattr(Rehearsal, "_reader", lambda _: nullcontext(Reader()))
     monkeypatch.setattr(rehearsal, "read_commits", lambda *_: {})
     monkeypatch.setattr(rehearsal, "count_outputs", lambda *_, **__: Hook.made.outputs)
     monkeypatch.setattr(rehearsal, "write_history", lambda _, *given: Hook.made.write_history(*given))
