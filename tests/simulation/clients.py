@@ -37,7 +37,7 @@ class Network:
         self.broker = broker
         self.fates: list[tuple[str, str, str, float]] = []
         """The next request of a process (its name's beginning) and kind is so: ``late``, ``lost``, ``unanswered``."""
-        self.readers: dict[Partition, list[Consumer]] = {}
+        self.readers: dict[Partition, list[Any]] = {}
         self.down_until = 0.0
         self.polled: Callable[[Consumer, Record, Partition], None] = lambda *_: None
 

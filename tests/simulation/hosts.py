@@ -157,13 +157,14 @@ class Host:
             connection=CONNECTION,
             former=former,
             call_timeout_s=60.0,
+            round_interval_s=self.world.round_interval_s,
         )
         Path(settings.run_dir).mkdir(parents=True, exist_ok=True)
         heartbeat = Heartbeat(settings, ControlWriter(CONNECTION, APPLICATION))
         heartbeat.start()
         reported = True
         try:
-            kernel.sleep(kernel.random.uniform(0.2, 2.0))
+            kernel.sleep(kernel.random.uniform(0.1, 1.5))
             self._work(settings, heartbeat, workers)
             heartbeat.end(InstanceState.STOPPED, None)
         except StatefulStreamsError as error:

@@ -61,6 +61,7 @@ def _stub_airflow() -> None:
 
 _stub_airflow()
 
+from airflow_provider import triggers as triggers_module  # noqa: E402
 from airflow_provider.changelog.commit_record import COMMIT_KEY  # noqa: E402
 from airflow_provider.common import host_name as host_names  # noqa: E402
 from airflow_provider.common.json_codec import from_plain, to_json  # noqa: E402
@@ -240,6 +241,7 @@ def bind(logs: bool = False) -> None:
     TaskLife.transition = transition  # type: ignore[assignment, method-assign]
     FailPoints.hit = _hit  # type: ignore[assignment, method-assign]
     Pulse.beat = lambda *_: None  # type: ignore[method-assign]  # a file for who looks on the same host
+    triggers_module._POLL_S = 0.5  # type: ignore[misc]  # noqa: SLF001
     instance_module._CONTROL_POLL_S = 0.5  # type: ignore[misc]  # noqa: SLF001 - a record wakes it all the same
     if not logs:
         logging.disable(logging.CRITICAL)

@@ -55,7 +55,8 @@ class Outcome:
 
 def faults_of(seed: int, most: int = 6) -> list[Fault]:
     """The faults of a seed."""
-    return choose(Random(f"{seed}/faults"), most, 1.5, 14.0)
+    random = Random(f"{seed}/faults")
+    return choose(random, most, 1.5, random.choice((6.0, 6.0, 9.0, 14.0)))
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) -> Outcome:
@@ -76,7 +77,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
     gc.disable()
     try:
         world.use()
-        until = max([6.0, *(fault.at + 2.0 for fault in chosen)])
+        until = max([4.0, *(fault.at + 1.0 for fault in chosen)])
         trouble = Faults(world, chosen)
         trouble.begin()
         world.begin(until)

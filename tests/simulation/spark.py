@@ -174,7 +174,7 @@ class SourceQuery:
         self._at: dict[Partition, int] = {(source.topic, task.partition): offset or 0 for task, offset in tasks.items()}
         self._leaving = False
         self._ended = Waiters()
-        self._input = Waiters()
+        self.waiting = Waiters()
         self.active = False
         self.error: str | None = None
         self._started_at = 0.0
@@ -191,12 +191,14 @@ class SourceQuery:
         kernel = the()
         kernel.sleep(kernel.random.uniform(0.05, 0.5))
         self.active, self._started_at = True, kernel.now
+        for at in self._at:
+            clients.network.readers.setdefault(at, []).append(self)
         assert kernel.current is not None
         kernel.spawn(kernel.current.process, "query", self._run)
 
     def leave(self) -> None:
         self._leaving = True
-        the().wake(self._input)
+        the().wake(self.waiting)
 
     def end(self) -> None:
         self.leave()
@@ -212,11 +214,13 @@ class SourceQuery:
                     kernel.sleep(kernel.random.uniform(0.005, 0.05))
                     self._on_batch(self, Frame(self._spark, [rows_of(records)]))
                 else:
-                    kernel.wait(self._input, kernel.random.uniform(0.1, 0.4))
+                    kernel.wait(self.waiting, kernel.random.uniform(0.5, 1.0))
         except Exception as error:
             raised(error)
             self.error = f"{type(error).__module__}.{type(error).__name__}: {error}"
         self.active = False
+        for at in self._at:
+            clients.network.readers[at].remove(self)
         kernel.wake(self._ended)
 
     def _next(self) -> list[tuple[int, int, bytes]]:

@@ -72,6 +72,7 @@ class World:
         self._input = random
         self._old_since: dict[str, float] = {}
         self.records = random.randint(2, 8)
+        self.round_interval_s = random.choice((0.5, 1.0, 1.0))
         self._create_topics()
 
     def add_host(self, name: str, clock_s: float = 0.0, cores: int = 1) -> Host:
@@ -166,13 +167,19 @@ class World:
 
     def last_status(self, instance: str) -> InstanceStatus | None:
         """Its newest status; None where it sent none."""
-        key = f"instance/{instance}".encode()
+        return next(self._statuses(instance), None)
+
+    def _statuses(self, instance: str, within_s: float = 0.0) -> Iterator[InstanceStatus]:
+        """Its statuses, the newest first, back to the first that is older than that."""
+        key, view = f"instance/{instance}".encode(), ControlView(APPLICATION)
+        begin_ms = int((EPOCH_S + self.kernel.now - within_s) * 1000)
         for record in reversed(self.broker.topics[status_topic(APPLICATION)].partitions[0].records):
             if record.key == key and record.value is not None:
-                view = ControlView(APPLICATION)
+                view.statuses.clear()
                 apply_record(view, record.key, record.value, record.timestamp_ms)
-                return view.statuses.get(instance)
-        return None
+                yield view.statuses[instance]
+                if record.timestamp_ms < begin_ms:
+                    return
 
     def assignment_from(self, value: bytes) -> Assignment:
         view = ControlView(APPLICATION)
@@ -185,12 +192,19 @@ class World:
         return self.assignment_from(found[0].value) if found and found[0].value else None
 
     def is_warm(self, instance: str, task_id: TaskId) -> bool:
-        """Whether a copy that a failover counts on is warm, on an instance that lives."""
+        """Whether a copy that a failover counts on is warm, and has been for some seconds, on an instance that lives.
+
+        For some seconds, because who decides has read what it decides from a moment ago.
+        """
         host = self.hosts.get(instance)
         if host is None or not host.alive or host.driver is None or host.driver.paused_until > self.kernel.now:
             return False
-        status = self.last_status(instance)
-        if status is None or status.state is not InstanceState.RUNNING or status.incarnation != host.incarnation:
+        statuses = list(self._statuses(instance, within_s=3.0))
+        return bool(statuses) and all(self._says_warm(host, status, task_id) for status in statuses)
+
+    @staticmethod
+    def _says_warm(host: Host, status: InstanceStatus, task_id: TaskId) -> bool:
+        if status.state is not InstanceState.RUNNING or status.incarnation != host.incarnation:
             return False
         copy = status.task(task_id)
         if copy is None or copy.error is not None or status.paused:
