@@ -153,8 +153,8 @@ class ChangelogReader:
                     raise refused from error
                 raise TopicMissingError(
                     f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
-                    "CreateChangelogTopicsOperator, or 'stateful-streams topics repair --apply'. If it ran, the stores "
-                    "are all that is left of its state: stop its instances and follow 'Changelog "
+                    "CreateChangelogTopicsOperator, or 'stateful-streams topics repair JOB.py --apply'. If it ran, "
+                    "the stores are all that is left of its state: stop its instances and follow 'Changelog "
                     "missing or mismatched' in the runbook (python -m "
                     "airflow_provider.streaming.changelog_rebuild APPLICATION --state-dir FOLDER)."
                 ) from error

@@ -30,9 +30,9 @@ from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec
 
 _IF_MISSING: Final = (
     "Create it if it is a source, sink or dead-letter topic; run CreateChangelogTopicsOperator, or 'stateful-streams "
-    "topics repair --apply', if the application is new, or if its job has a stage more than before. If it is the "
-    "changelog of an application that ran before, its stores are all that is left of the state: do not create it, stop "
-    "the instances and follow 'Changelog missing or mismatched' in the runbook."
+    "topics repair JOB.py --apply', if the application is new, or if its job has a stage more than before. If it is "
+    "the changelog of an application that ran before, its stores are all that is left of the state: do not create it, "
+    "stop the instances and follow 'Changelog missing or mismatched' in the runbook."
 )
 
 

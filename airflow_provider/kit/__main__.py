@@ -4,7 +4,7 @@
 given; with `--example` it has those of docs/first-job.md, and orders flow into one. `... produce TOPIC` writes a record
 for each line of standard input, `key<TAB>JSON`, or with --raw any text as the value. `... consume TOPIC` prints the
 committed records of a topic in the same form: those that are written from now on, or with --from-beginning all; with
---headers their headers, too. `... create NAME:PARTITIONS` adds a topic to a running broker.
+--headers their headers, too. `... create NAME:PARTITIONS ...` adds topics to a running broker.
 """
 
 from __future__ import annotations
@@ -160,8 +160,11 @@ def _started(broker: EmbeddedBroker, timeout_s: float) -> Iterator[EmbeddedBroke
 
 
 def _create(asked: argparse.Namespace) -> int:
-    created = TopicAdmin(KafkaConnection(asked.bootstrap_servers)).ensure([asked.topic])
-    print(f"Topic {asked.topic.name}, partitions: {asked.topic.partitions}{'' if created else ', was there before'}")
+    created = TopicAdmin(KafkaConnection(asked.bootstrap_servers)).ensure(asked.topics)
+    for topic in asked.topics:
+        print(
+            f"Topic {topic.name}, partitions: {topic.partitions}{'' if topic.name in created else ', was there before'}"
+        )
     return 0
 
 
@@ -222,8 +225,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     cluster.add_argument("--bootstrap-servers", help=f"the broker ({LOOPBACK} and --port, so {LOOPBACK}:{_PORT})")
     shared = argparse.ArgumentParser(add_help=False, parents=[cluster])
     shared.add_argument("topic", metavar="TOPIC", help="an existing topic")
-    creating = commands.add_parser("create", parents=[cluster], help="add a topic")
-    creating.add_argument("topic", type=topic_option, metavar="NAME:PARTITIONS", help="the topic")
+    creating = commands.add_parser("create", parents=[cluster], help="add topics")
+    creating.add_argument("topics", nargs="+", type=topic_option, metavar="NAME:PARTITIONS", help="a topic")
     writing = commands.add_parser("produce", parents=[shared], help="write a record for each line of standard input")
     writing.add_argument("--raw", action="store_true", help="take any text as a value, also what is no JSON")
     reading = commands.add_parser("consume", parents=[shared], help="print committed records until Ctrl-C")

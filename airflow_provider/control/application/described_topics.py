@@ -158,7 +158,8 @@ def _of_spec(
         _missing(job, spec.name, held=held),
         _if_lost(job, spec.name)
         if held
-        else "Run the deploy DAG, or the operate DAG's 'Repair topics': both create it.",
+        else "Run 'stateful-streams topics repair JOB.py --apply', the deploy DAG, or the operate DAG's "
+        "'Repair topics': each creates it.",
         topic=spec.name,
         create=None if held else spec,
     )

@@ -125,5 +125,5 @@ def _take(found: dict[bytes, HistoryRecord], message: Message) -> None:
 def _missing(topic: str) -> TopicMissingError:
     return TopicMissingError(
         f"History topic {topic!r} does not exist: correct the application id if it is misspelt, or create it: "
-        "run CreateChangelogTopicsOperator, as the deploy DAG does, or 'stateful-streams topics repair --apply'."
+        "run CreateChangelogTopicsOperator, as the deploy DAG does, or 'stateful-streams topics repair JOB.py --apply'."
     )

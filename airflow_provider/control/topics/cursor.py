@@ -50,7 +50,8 @@ def missing(topic: str) -> TopicMissingError:
     """The error for a control topic that does not exist."""
     return TopicMissingError(
         f"Control topic {topic!r} does not exist: correct the application id if it is misspelt, or create the "
-        "application's topics first: run CreateChangelogTopicsOperator, or 'stateful-streams topics repair --apply'."
+        "application's topics first: run CreateChangelogTopicsOperator, or 'stateful-streams topics repair JOB.py "
+        "--apply'."
     )
 
 

@@ -213,9 +213,14 @@ class GroupedStream:
             """Refuse what comes before or after, with what to do.
 
             Raises:
-                ConfigurationError: it is a method of a stream.
+                ConfigurationError: it is a method of a stream, or of a grouped DataFrame.
                 AttributeError: it is anything else.
             """
+            if name in ("agg", "avg", "count", "max", "mean", "min", "sum"):
+                raise ConfigurationError(
+                    f"{name}() was called on a stream that is grouped, as on a DataFrame: write aggregate(F.count(), "
+                    "...) with the functions of airflow_provider.streaming.functions."
+                )
             if name in ("select", "filter", "with_column", "group_by", "sink", "union", "join"):
                 raise ConfigurationError(
                     f"{name}() was called on a stream that is grouped: call aggregate() or process() next; steps come "
