@@ -97,7 +97,7 @@ lock: venv ## Resolve requirements.lock again (hashes, no host)
 
 # --- The checks ---
 
-.PHONY: lint types unit integration dags hosts bench chaos acceptance object-store
+.PHONY: lint types unit integration dags hosts bench chaos simulate acceptance object-store
 lint: venv ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -131,6 +131,11 @@ chaos: need venv jars ## Random faults and a judge; JOB (ledger, shop), SEED, DU
 	$(BIN)/python -m tests.chaos $(if $(JOB),--job $(JOB)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) \
 	  $(if $(MAX_FAULTS),--max-faults $(MAX_FAULTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) \
 	  $(if $(HEAL),--heal $(HEAL))
+
+simulate: venv ## The simulator: SEED=n for one schedule, RUNS=n (1000) for many from FIRST on, MUTATIONS=1 or =name to prove it
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) $(if $(TRACE),--trace) $(if $(LOGS),--logs) $(if $(SHRINK),--shrink)) \
+	  $(if $(RUNS),--runs $(RUNS)) $(if $(FIRST),--first $(FIRST)) $(if $(LIMIT),--limit $(LIMIT)) \
+	  $(if $(MUTATIONS),--mutations $(MUTATIONS)) $(if $(ONLY),--only $(ONLY)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 acceptance: need venv jars ## A wheel in a fresh Airflow with two workers, and ten drills on a schedule; ACTS, MINUTES, RATE
 	$(BIN)/python -m tests.acceptance $(if $(ACTS),--acts $(ACTS)) $(if $(MINUTES),--drill-minutes $(MINUTES)) \

@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator, Sequence
 
 from tests.simulation import product
 
@@ -20,25 +21,27 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="find the fewest faults with which the seed breaks it")
     parser.add_argument("--runs", type=int, default=1000, help="how many schedules, of seeds that follow each other")
     parser.add_argument("--first", type=int, help="the first of those seeds; by default a fresh one")
+    parser.add_argument("--only", default="", help="kinds of faults, with commas; all without it")
     parser.add_argument("--limit", type=float, help="seconds after which no further schedule is begun")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mutations", nargs="?", const="", help="break the product in each way, or in this one")
     given = parser.parse_args()
     product.bind(logs=given.logs)
+    only = tuple(filter(None, given.only.split(",")))
     # They use modules that were just bound.
     if given.seed is not None:
-        return _one(given.seed, trace=given.trace, shrunk=given.shrink)
+        return _one(given.seed, only, trace=given.trace, shrunk=given.shrink)
     if given.mutations is not None:
         from tests.simulation.mutations import find_all
 
         return find_all(given.mutations, given.processes)
-    return _many(given.first, given.runs, given.limit, given.processes)
+    return _many(given.first, given.runs, given.limit, given.processes, only)
 
 
-def _one(seed: int, *, trace: bool, shrunk: bool) -> int:
+def _one(seed: int, only: Sequence[str], *, trace: bool, shrunk: bool) -> int:
     from tests.simulation import runner, schedule
 
-    outcome = schedule.run(seed, traced=trace)
+    outcome = schedule.run(seed, schedule.faults_of(seed, only), traced=trace)
     for line in outcome.trace:
         print(line)
     faults = runner.shrink(seed, outcome.faults, outcome.name) if shrunk and outcome.violation else outcome.faults
@@ -51,20 +54,20 @@ def _one(seed: int, *, trace: bool, shrunk: bool) -> int:
     return 1 if outcome.violation else 0
 
 
-def _many(first: int | None, runs: int, limit_s: float | None, processes: int) -> int:
+def _many(first: int | None, runs: int, limit_s: float | None, processes: int, only: Sequence[str]) -> int:
     from tests.simulation.runner import Tally, coverage, run_many, shrink
 
     begin = random.SystemRandom().randrange(1 << 40) if first is None else first
     print(f"schedules from seed {begin} on", flush=True)
     began, tally = time.monotonic(), Tally()
 
-    def seeds() -> object:
+    def seeds() -> Iterator[int]:
         for seed in range(begin, begin + runs):
             if limit_s is not None and time.monotonic() - began > limit_s:
                 return
             yield seed
 
-    for outcome, cpu_s in run_many(seeds(), processes):  # type: ignore[arg-type]
+    for outcome, cpu_s in run_many(seeds(), processes, only=only):
         tally.add(outcome, cpu_s)
         if outcome.violation is not None:
             print(f"seed {outcome.seed}: {outcome.violation}", flush=True)

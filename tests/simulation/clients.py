@@ -196,6 +196,9 @@ class Producer:
         timestamp: int = 0,
         headers: object = None,
     ) -> None:
+        if self._id is not None:
+            self._raise()
+            self._require_transaction()
         key = key.encode() if isinstance(key, str) else key
         value = value.encode() if isinstance(value, str) else value
         if partition < 0:
@@ -311,6 +314,10 @@ class Producer:
         if self._error is not None:
             raise KafkaException(self._error)
 
+    def _require_transaction(self) -> None:
+        if not self._in_transaction:
+            raise KafkaException(KafkaError(KafkaError._STATE, "no transaction is open"))
+
     def init_transactions(self, timeout: float = 30.0) -> None:
         deadline = the().now + timeout
         id = self._id
@@ -354,9 +361,13 @@ class Producer:
             if error.args[0].code() == KafkaError._TIMED_OUT:
                 self._error = self._error or KafkaError(KafkaError._TIMED_OUT, "timed out", txn_requires_abort=True)
             else:
+                for at, record, call, _ in self._queue:
+                    self._done(call, at, -1, record, error.args[0])
                 self._queue.clear()
 
     def send_offsets_to_transaction(self, offsets: Sequence[Any], metadata: Any, timeout: float = 30.0) -> None:
+        self._raise()
+        self._require_transaction()
         deadline, id, pid, epoch = the().now + timeout, str(self._id), self._pid, self._epoch
         positions = {(tp.topic, tp.partition): tp.offset for tp in offsets}
         self._ask("offsets", lambda: self._broker.add_offsets(id, pid, epoch, str(metadata), positions), deadline)
@@ -365,6 +376,7 @@ class Producer:
     def commit_transaction(self, timeout: float = 30.0) -> None:
         deadline = the().now + timeout
         self._raise()
+        self._require_transaction()
         if self._queue:
             self._send(deadline)
             self._raise()
@@ -373,6 +385,7 @@ class Producer:
     def abort_transaction(self, timeout: float = 30.0) -> None:
         if self._error is not None and self._error.fatal():
             self._raise()
+        self._require_transaction()
         self._error = None
         self._queue.clear()
         self._end(False, the().now + timeout)

@@ -6,7 +6,7 @@ it leaves behind has to be over after `Faults.heal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -87,11 +87,16 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
 """By kind, the ways in which it happens and for how long."""
 
 
-def choose(random: Random, most: int, begin: float, end: float) -> list[Fault]:
-    """Some faults; now and then several soon after each other."""
+def choose(random: Random, most: int, begin: float, end: float, only: Sequence[str] = ()) -> list[Fault]:
+    """Some faults; now and then several soon after each other.
+
+    Args:
+        only: the kinds to choose from; all where there are none.
+    """
     found: list[Fault] = []
     number = random.choice((0, 1, 1, 2, 2, 3, 3, 4, most))
-    kinds = random.sample(sorted(KINDS), k=min(len(KINDS), random.choice((2, 4, 8, len(KINDS)))))
+    known = sorted(only or KINDS)
+    kinds = random.sample(known, k=min(len(known), random.choice((2, 4, 8, len(KINDS)))))
     at = random.uniform(begin, end)
     for _ in range(number):
         kind = random.choice(kinds)

@@ -19,6 +19,10 @@ EPOCH_S: Final = 1_800_000_000
 """Where the clocks of all hosts stand when a schedule begins, but for what they are apart."""
 
 
+_STUCK_S: Final = 600.0
+"""For so long of the real clock the turn may be away: more than a starved machine needs."""
+
+
 class Stopped(BaseException):
     """Raised where a thread waits, once the schedule is over."""
 
@@ -117,7 +121,7 @@ class Kernel:
         self._main = _thread.allocate_lock()
         self._main.acquire()
         self._fibers: list[Fiber] = []
-        self._ended = False
+        self._ended = self._killing = False
 
     # -- what a schedule is made of ------------------------------------------------------------------------------
 
@@ -183,10 +187,13 @@ class Kernel:
             return
         process.dead = True
         self.note("killed", process)
+        outermost, self._killing = not self._killing, True
         for action in process.on_death:
             action()
-        if self.current is not None and self.current.process is process:
-            self._switch(self.current)
+        if outermost:
+            self._killing = False
+            if self.current is not None and self.current.process.dead:
+                self._switch(self.current)
 
     def _me(self) -> Fiber:
         if self.closing or self.current is None:
@@ -208,7 +215,7 @@ class Kernel:
                 self.now, self.current = max(self.now, when), None
                 try:
                     action()
-                except Exception as error:
+                except BaseException as error:
                     self.fail(error)
                 continue
             assert fiber is not None
@@ -273,7 +280,8 @@ class Kernel:
         self.current = following = self._next()
         if following is not None:
             self._resume(following)
-            self._main.acquire()
+            if not self._main.acquire(timeout=_STUCK_S):
+                raise RuntimeError(f"nobody has had the turn for {_STUCK_S:.0f} s: an error in the simulator")
         self.current = None
         if self.failure is None and not self._ended:
             self.now = until

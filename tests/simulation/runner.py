@@ -47,11 +47,14 @@ class Tally:
             self.broken.append(outcome)
 
 
-def run_many(seeds: Iterable[int], processes: int, *, stop_at_first: bool = False) -> Iterator[tuple[Outcome, float]]:
+def run_many(
+    seeds: Iterable[int], processes: int, *, only: Sequence[str] = (), stop_at_first: bool = False
+) -> Iterator[tuple[Outcome, float]]:
     """Run schedules in several processes; each outcome, with the seconds of CPU that it took.
 
     Args:
         processes: how many; each inherits what is imported and bound, and makes threads of its own.
+        only: the kinds of faults; all where there are none.
         stop_at_first: whether the first broken promise ends it.
     """
     context = multiprocessing.get_context("fork")
@@ -59,7 +62,7 @@ def run_many(seeds: Iterable[int], processes: int, *, stop_at_first: bool = Fals
     links: dict[Connection, multiprocessing.context.ForkProcess] = {}
     for _ in range(processes):
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there,), daemon=True)
+        process = context.Process(target=_serve, args=(there, only), daemon=True)
         process.start()
         there.close()
         links[here] = process
@@ -84,13 +87,13 @@ def run_many(seeds: Iterable[int], processes: int, *, stop_at_first: bool = Fals
             process.join()
 
 
-def _serve(link: Connection) -> None:
+def _serve(link: Connection, only: Sequence[str]) -> None:
     while True:
         seeds: list[int] = link.recv()
         found = []
         for seed in seeds:
             began = time.process_time()
-            outcome = schedule.run(seed)
+            outcome = schedule.run(seed, schedule.faults_of(seed, only))
             found.append((outcome, time.process_time() - began))
         link.send(found)
         if not seeds:

@@ -53,10 +53,10 @@ class Outcome:
     trace: list[str] = field(default_factory=list)
 
 
-def faults_of(seed: int, most: int = 6) -> list[Fault]:
-    """The faults of a seed."""
+def faults_of(seed: int, only: Sequence[str] = ()) -> list[Fault]:
+    """The faults of a seed, of some kinds only where any are named."""
     random = Random(f"{seed}/faults")
-    return choose(random, most, 1.5, random.choice((6.0, 6.0, 9.0, 14.0)))
+    return choose(random, 6, 1.5, random.choice((6.0, 6.0, 9.0, 14.0)), only)
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) -> Outcome:

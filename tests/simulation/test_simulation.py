@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+KEPT = (10, 20343, 968359811)
+"""Seeds that found something, in the product or in the simulator."""
+
 
 def simulate(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -13,7 +18,7 @@ def simulate(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         check=False,
-        timeout=1200,
+        timeout=3600,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
 
@@ -23,3 +28,27 @@ def test_seed_is_a_schedule_to_the_byte_whatever_the_order_of_sets() -> None:
 
     assert once.returncode == 0, once.stdout + once.stderr
     assert again.stdout == once.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", KEPT)
+def test_seed_that_found_something_breaks_no_promise(seed: int) -> None:
+    run = simulate("--seed", str(seed))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.long
+def test_fresh_schedules_break_no_promise() -> None:
+    run = simulate("--runs", "1000000", "--limit", "240", "--processes", "2")
+
+    print(run.stdout)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.long
+def test_whatever_is_broken_on_purpose_is_found() -> None:
+    run = simulate("--mutations", "1", "--processes", "2")
+
+    print(run.stdout)
+    assert run.returncode == 0, run.stderr
