@@ -42,10 +42,10 @@ down: venv ## End what `make demo KEEP=1` left up
 
 .PHONY: test test-all
 test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
-	$(PYTEST) -m "not long and not hosts" tests
+	$(PYTEST) -m "not long and not hosts and not schedules" tests
 
 test-all: need lint types archives ## The long tests too: everything that has to pass before a merge
-	$(PYTEST) -m "not hosts" tests
+	$(PYTEST) -m "not hosts and not schedules" tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 

@@ -38,7 +38,7 @@ def test_seed_that_found_something_breaks_no_promise(seed: int) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.long
+@pytest.mark.schedules
 def test_fresh_schedules_break_no_promise() -> None:
     run = simulate("--runs", "1000000", "--limit", "240", "--processes", "2")
 
@@ -46,7 +46,7 @@ def test_fresh_schedules_break_no_promise() -> None:
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.long
+@pytest.mark.schedules
 def test_whatever_is_broken_on_purpose_is_found() -> None:
     run = simulate("--mutations", "1", "--processes", "2")
 
