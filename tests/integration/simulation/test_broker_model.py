@@ -21,7 +21,8 @@ from tests.simulation.broker import Broker
 from tests.simulation.clients import Network
 from tests.simulation.kernel import Kernel, Process
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+# Some programs do not come to the same yet (docs/simulation.md).
+pytestmark = [pytest.mark.integration, pytest.mark.schedules]
 PARTITIONS = 2
 
 
@@ -134,7 +135,8 @@ READER = {
 
 def on_kafka(steps: list[Step], bootstrap_servers: str) -> tuple[list[str], list[tuple[int, int, bytes]]]:
     servers, topic = {"bootstrap.servers": bootstrap_servers}, f"model-{uuid.uuid4().hex[:12]}"
-    AdminClient(dict(servers)).create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    admin = AdminClient(dict(servers))  # which has to live until it has answered
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     consumer = confluent_kafka.Consumer(servers | READER)
     run = Run(
         lambda: confluent_kafka.Producer(servers | {"transactional.id": topic, "linger.ms": 0}),
