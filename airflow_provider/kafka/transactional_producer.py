@@ -55,8 +55,10 @@ class TransactionalProducer:
     is late. Statistics count requests too, but come at an interval; and librdkafka tells neither its error callback nor
     its log of every broken connection.
 
-    No other late request does harm: a batch is known by its sequence, an added partition or group is ended by the next
-    end, and late group offsets are replaced; nothing reads them back.
+    No other late request changes a result: a batch is known by its sequence, an added partition or group is ended by
+    the next end or the coordinator, and late group offsets are replaced; nothing reads them back. Between two
+    transactions a late batch or partition costs the producer its place: the brokers refuse what it sends next, and the
+    owner fences again.
 
     Args:
         config: of the client, without what this class sets: ``transactional.id`` and how long requests are put off.

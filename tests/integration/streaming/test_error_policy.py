@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.records.task_state import TaskState
@@ -19,7 +19,7 @@ from airflow_provider.streaming.operations.process import Process, ValueState
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.slot import Slot
 from tests.integration.streaming.application import Application, WorkerDiedError, WorkerProcess, active
-from tests.integration.streaming.committed import commits, records_of
+from tests.integration.streaming.committed import commits, records_of, wait_for_markers
 from tests.waiting import wait_until
 
 
@@ -62,6 +62,7 @@ def tolerant(bootstrap_servers: str, application_id: str, tmp_path: Path) -> App
 
 def dead_letters(application: Application) -> list[Message]:
     topic = str(application.spec.error_policy.topic)
+    wait_for_markers(application.connection.bootstrap_servers, topic)
     consumer = Consumer(
         application.connection.to_client_config()
         | {"group.id": "letters", "isolation.level": "read_committed", "enable.partition.eof": True}
@@ -73,7 +74,8 @@ def dead_letters(application: Application) -> list[Message]:
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             found.append(message)
-        return message is not None and message.error() is not None
+        error = None if message is None else message.error()
+        return error is not None and error.code() == KafkaError._PARTITION_EOF
 
     wait_until(at_end, 30, "the end of the dead letters")
     consumer.close()

@@ -184,8 +184,15 @@ def test_other_late_requests_change_no_transaction(
     assert proxy.held == len(kinds)
 
     if place == "between":
+        wait_for_markers(bootstrap_servers, topic)
         proxy.deliver()
     client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
+    if place == "between" and kinds == [PRODUCE]:
+        # The brokers remember that they refused its sequence, and refuse the next one: it takes another owner.
+        with pytest.raises(KafkaException, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            client.write("never")
+        client = Client(bootstrap_servers, topic)
+        client.producer.begin()
     client.write("half of the second")
     if place == "coordinator-loaded-again":
         broker.stop()
@@ -308,6 +315,20 @@ def test_late_request_for_an_epoch_fences_the_owner_which_owns_again(
 
         assert late.answers, "it came in the middle of the transaction"
         assert (fenced.state, fenced.source_offset) == (TaskState.CLOSED, orders[39].offset + 1)
+        process(slot, plan, orders)
+    check(application, orders)
+
+
+def test_late_records_cost_a_task_its_producer_and_no_row(application: Application, proxy: KafkaProxy) -> None:
+    orders = random_orders(seed=97, number=200)
+    plan = application.instance("i1").plan(active(0))
+    with closing(Slot(plan)) as slot:
+        slot.call(plan, (), False)
+        proxy.hold(PRODUCE)
+        slot.call(plan, record_batches((0, orders[:40])), False)
+        assert proxy.held == 1
+        wait_for_markers(application.connection.bootstrap_servers, application.changelog)
+        proxy.deliver()
         process(slot, plan, orders)
     check(application, orders)
 
