@@ -194,13 +194,14 @@ class World:
     def is_warm(self, instance: str, task_id: TaskId) -> bool:
         """Whether a copy that a failover counts on is warm, and has been for some seconds, on an instance that lives.
 
-        For some seconds, because who decides has read what it decides from a moment ago.
+        For some seconds, because who decides has read what it decides from a moment ago; and it has sent a heartbeat in
+        each of them, because one that was silent is given up.
         """
         host = self.hosts.get(instance)
         if host is None or not host.alive or host.driver is None or host.driver.paused_until > self.kernel.now:
             return False
-        statuses = list(self._statuses(instance, within_s=3.0))
-        return bool(statuses) and all(self._says_warm(host, status, task_id) for status in statuses)
+        statuses = list(self._statuses(instance, within_s=8.0))
+        return len(statuses) > 7 and all(self._says_warm(host, status, task_id) for status in statuses)
 
     @staticmethod
     def _says_warm(host: Host, status: InstanceStatus, task_id: TaskId) -> bool:
