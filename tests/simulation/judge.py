@@ -40,6 +40,8 @@ class Violation(Exception):
 
 
 _ANSWERED_S: Final = 30.0
+_SURE_S: Final = 8
+"""For so long a copy has to have been warm to be missed."""
 
 
 class _Source(msgspec.Struct):
@@ -230,13 +232,12 @@ class Judge:
         """No step of a decision takes a warm copy away that is needed, but from an instance that all is moved off."""
         stay = after.instances
         for task_id, task in before.tasks.items():
-            warm = [
-                name for name in (task.active, *task.standbys) if name in stay and self._world.is_warm(name, task_id)
-            ]
+            copies = [name for name in (task.active, *task.standbys) if name and name in stay]
+            warm = [name for name in copies if self._world.is_warm(name, task_id, _SURE_S)]
             follows = after.tasks.get(task_id)
             if follows is None:
                 continue
-            left = [name for name in warm if name in (follows.active, *follows.standbys)]
+            left = [n for n in (follows.active, *follows.standbys) if n and self._world.is_warm(n, task_id)]
             if len(left) < min(len(warm), 1 + self._world.standbys):
                 raise Violation(
                     "warm copies stay", f"task {task_id}: warm on {warm}, generation {after.generation} leaves {left}"

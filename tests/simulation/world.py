@@ -191,16 +191,17 @@ class World:
         found = [r for r in self._committed(assignment_topic(APPLICATION)) if r.key == b"assignment"]
         return self.assignment_from(found[0].value) if found and found[0].value else None
 
-    def is_warm(self, instance: str, task_id: TaskId) -> bool:
-        """Whether a copy that a failover counts on is warm, and has been for some seconds, on an instance that lives.
+    def is_warm(self, instance: str, task_id: TaskId, for_s: int = 0) -> bool:
+        """Whether a copy that a failover counts on is warm, and has been for so long, on an instance that lives.
 
-        For some seconds, because who decides has read what it decides from a moment ago.
+        So long, because who decides has read what it decides from a moment ago; and it has sent a heartbeat in
+        each of them, because one that was silent is given up.
         """
         host = self.hosts.get(instance)
         if host is None or not host.alive or host.driver is None or host.driver.paused_until > self.kernel.now:
             return False
-        statuses = list(self._statuses(instance, within_s=3.0))
-        return bool(statuses) and all(self._says_warm(host, status, task_id) for status in statuses)
+        statuses = list(self._statuses(instance, within_s=for_s))[: None if for_s else 1]
+        return len(statuses) >= max(1, for_s) and all(self._says_warm(host, status, task_id) for status in statuses)
 
     @staticmethod
     def _says_warm(host: Host, status: InstanceStatus, task_id: TaskId) -> bool:
