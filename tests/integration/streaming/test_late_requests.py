@@ -71,7 +71,7 @@ def topic(bootstrap_servers: str, application_id: str) -> str:
 class Client:
     """One owner of a transactional id, which writes into one topic."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, timeout_ms: int = 60_000) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, timeout_ms: int = 600_000) -> None:
         self._bootstrap_servers, self.topic = bootstrap_servers, topic
         times = {"linger.ms": 1, "transaction.timeout.ms": timeout_ms}
         config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **times}
