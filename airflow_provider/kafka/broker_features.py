@@ -53,7 +53,10 @@ def _ask(connection: KafkaConnection, address: tuple[str, int], timeout_s: float
         to.sendall(struct.pack(">i", len(request)) + request)
         answer = stack.enter_context(to.makefile("rb"))
         (size,) = struct.unpack(">i", answer.read(4))
-        return _feature(BytesIO(answer.read(size)))
+        body = answer.read(size)
+        if len(body) < size:
+            raise ValueError(f"The broker closed the connection after {len(body)} of {size} bytes.")
+        return _feature(BytesIO(body))
 
 
 def _feature(answer: BytesIO) -> int:

@@ -48,8 +48,9 @@ class TransactionalProducer:
     KIP-890 part 2 cures it with an epoch for each transaction, which librdkafka does not speak (its issue 5423).
 
     So a transaction is only begun while it is certain that the end of the last one was sent once. Its time proves it.
-    librdkafka repeats a request through `rd_kafka_broker_buf_retry` alone (rdkafka_broker.c, 2.15), and not before
-    ``retry.backoff.ms``, less 20 % jitter, have passed since it failed. An end that was answered sooner was sent once,
+    librdkafka repeats a request through `rd_kafka_broker_buf_retry` alone (rdkafka_broker.c, read at 2.15; that the
+    client which is installed repeats none earlier is tested), and not before ``retry.backoff.ms``, less 20 % jitter,
+    have passed since it failed. An end that was answered sooner was sent once,
     and nothing of it is on its way. One that took longer, or failed, may have been repeated: the producer is not
     `reusable`, and the next transaction needs another, whose `fence` raises the epoch, so that the brokers refuse what
     is late. Statistics count requests too, but come at an interval; and librdkafka tells neither its error callback nor

@@ -21,7 +21,7 @@ class Ledger(Workload):
 
     application = "ledger"
     job_file = Path(__file__).parent / "ledger_job.py"
-    lacks = ("held-upstream",)
+    lacks = ("held-upstream",)  # its one stage reads the source: no task is upstream of another
 
     def __init__(self, tasks: int) -> None:
         self.tasks = [TaskId(0, number) for number in range(tasks)]

@@ -19,6 +19,8 @@ from tests.integration.streaming.changing_application import ChangingApplication
 from tests.integration.streaming.changing_purchases_job import PARTITIONS, job_of
 from tests.integration.streaming.committed import records_of
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
 JOB = Path(__file__).parent / "changing_purchases_job.py"
 SOURCES = 2
 """Partitions of each source."""

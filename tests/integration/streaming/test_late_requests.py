@@ -134,54 +134,62 @@ def test_late_end_of_a_transaction_ends_no_other(
     assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
 
 
-def test_late_end_between_two_transactions_ends_neither(topic: str, bootstrap_servers: str, proxy: KafkaProxy) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
+def test_late_end_between_two_transactions_ends_neither(
+    committing: bool, times: int, topic: str, bootstrap_servers: str, proxy: KafkaProxy
+) -> None:
     first = Client(bootstrap_servers, topic)
     first.producer.begin()
     first.write("first")
-    proxy.hold(END_TXN)
-    first.producer.commit()
+    proxy.hold(*[END_TXN] * times)
+    (first.producer.commit if committing else first.producer.abort)()
+    assert proxy.held == times
     second = Client(bootstrap_servers, topic)
 
-    assert error_codes(proxy.deliver()) <= REFUSED
+    answers = proxy.deliver()
+    assert len(answers) == times
+    assert error_codes(answers) <= REFUSED
     second.producer.begin()
     second.write("second")
     second.producer.commit()
     assert second.producer.reusable
-    assert second.committed() == ["first", "second"]
+    assert second.committed() == [*(["first"] if committing else []), "second"]
 
 
 OTHERS = {
-    "produce": [PRODUCE],
-    "add-partitions": [ADD_PARTITIONS_TO_TXN],
-    "add-offsets": [ADD_OFFSETS_TO_TXN],
-    "txn-offset-commit": [TXN_OFFSET_COMMIT],
+    "produce": PRODUCE,
+    "add-partitions": ADD_PARTITIONS_TO_TXN,
+    "add-offsets": ADD_OFFSETS_TO_TXN,
+    "txn-offset-commit": TXN_OFFSET_COMMIT,
 }
 
 
 @pytest.mark.parametrize(
-    ("kinds", "place"),
+    ("kind", "place"),
     [
         *(pytest.param(kind, "between", id=f"{name}-between") for name, kind in OTHERS.items()),
         *(pytest.param(kind, "in-the-middle", id=f"{name}-in-the-middle") for name, kind in OTHERS.items()),
     ],
 )
-@pytest.mark.parametrize("committing", [True, False], ids=["then-commit", "then-abort"])
+@pytest.mark.parametrize(("committing", "times"), [(True, 1), (False, 3)], ids=["then-commit", "thrice-then-abort"])
 def test_other_late_requests_change_no_transaction(
-    kinds: Sequence[int], place: str, committing: bool, topic: str, bootstrap_servers: str, proxy: KafkaProxy
-) -> None:
+    kind: int, place: str, committing: bool, times: int, topic: str, bootstrap_servers: str,
+    proxy: KafkaProxy,
+) -> None:  # fmt: skip
     client = Client(bootstrap_servers, topic)
-    proxy.hold(*kinds)
+    proxy.hold(*[kind] * times)
     client.producer.begin()
     client.write("first")
     client.send_offset(1)
     client.producer.commit()
-    assert proxy.held == len(kinds)
+    assert proxy.held == times
 
     if place == "between":
         wait_for_markers(bootstrap_servers, topic)
         proxy.deliver()
     client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
-    if place == "between" and kinds == [PRODUCE]:
+    if place == "between" and kind == PRODUCE:
         # The brokers remember that they refused its sequence, and refuse the next one: it takes another owner.
         with pytest.raises(KafkaException, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
             client.write("never")
@@ -196,6 +204,28 @@ def test_other_late_requests_change_no_transaction(
 
     expected = ["first", *(["half of the second", "the other half"] if committing else [])]
     assert client.committed() == expected
+
+
+@pytest.mark.parametrize("kind", OTHERS.values(), ids=OTHERS)
+def test_other_late_requests_change_nothing_of_a_coordinator_that_was_loaded_again(
+    kind: int, topic: str, bootstrap_servers: str, proxy: KafkaProxy, broker: EmbeddedBroker
+) -> None:
+    client = Client(bootstrap_servers, topic, timeout_ms=600_000)
+    proxy.hold(kind)
+    client.producer.begin()
+    client.write("first")
+    client.send_offset(1)
+    client.producer.commit()
+    assert proxy.held == 1
+    broker.stop()
+    broker.start()
+
+    client.producer.client.begin_transaction()
+    client.write("half of the second")
+    proxy.deliver()
+    client.write("the other half")
+    client.producer.commit()
+    assert client.committed() == ["first", "half of the second", "the other half"]
 
 
 def test_late_partitions_of_an_idle_producer_cost_it_its_epoch_and_no_record(

@@ -19,6 +19,8 @@ from tests.kafka_proxy import END_TXN, KafkaProxy
 from tests.several_brokers import START_S, STOP_S, several_brokers, wait_until_in_sync
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("broker-outage")]
+
 NOT_COORDINATOR = 16
 
 

@@ -15,6 +15,8 @@ from airflow_provider.cli.main import main
 from airflow_provider.control.history.report import report
 from tests.integration.streaming.accounts import Accounts
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
 WATCHED_S: Final = 40.0
 """Several times as long as an instance may be silent."""
 DEADLINE_S: Final = 300.0
