@@ -1,8 +1,9 @@
-"""A cluster of three brokers: they restart one by one under an instance; a transaction's coordinator moves."""
+"""Three brokers: they restart one by one under an instance, or are all gone; a transaction's coordinator moves."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("broker-outage")]
 
 NOT_COORDINATOR = 16
+OUTAGE_S = 150.0
+"""Longer than a client's requests, an owner's transaction and a heartbeat may take."""
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +92,8 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
 
 
-def test_brokers_that_restart_one_by_one_cost_no_result(
-    servers: str, brokers: Sequence[EmbeddedBroker], application_id: str, tmp_path: Path
+def test_brokers_that_restart_one_by_one_or_are_gone_for_minutes_cost_no_result(
+    servers: str, brokers: Sequence[EmbeddedBroker], proxies: Sequence[KafkaProxy], application_id: str, tmp_path: Path
 ) -> None:
     with closing(Accounts(servers, application_id, tmp_path, num_tasks=2, seed=37)) as accounts:
         accounts.launch("i1")
@@ -104,7 +107,16 @@ def test_brokers_that_restart_one_by_one_cost_no_result(
             broker.start(START_S)
             wait_until_in_sync(servers, len(brokers))
             accounts.orders.write(40, [0, 1])
+        accounts.check(240.0)
 
+        accounts.orders.write(40, [0, 1])
+        for proxy in proxies:
+            proxy.cut()
+        time.sleep(OUTAGE_S)
+        for proxy in proxies:
+            proxy.reopen()
+        wait_until_in_sync(servers, len(brokers))
+        accounts.orders.write(40, [0, 1])
         accounts.check(240.0)
         accounts.wait(accounts.settled, "the tasks to be well", 240.0)
         assert accounts.runs("i1"), "it was never started again"
