@@ -37,9 +37,9 @@ from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
 from airflow_provider.streaming.json.row_codec import Column
 from airflow_provider.streaming.json.types import type_name
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 
 @dataclass(frozen=True, kw_only=True)

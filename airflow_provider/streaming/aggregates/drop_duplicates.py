@@ -23,10 +23,10 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW
 from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.python_values import python_values
 from airflow_provider.streaming.json.types import type_name, without_json_type
+from airflow_provider.streaming.operations.batch import KnownState, StateReader, StoreReader
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import KnownState, StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.duration import duration_ms, duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime

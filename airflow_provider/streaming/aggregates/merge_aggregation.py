@@ -13,9 +13,9 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation, aggregates_text
 from airflow_provider.streaming.aggregates.partial_rows import PartialRows
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 
 @dataclass(frozen=True)

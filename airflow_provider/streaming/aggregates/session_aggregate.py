@@ -18,10 +18,10 @@ from airflow_provider.streaming.aggregates.window_rows import bounds_column, gro
 from airflow_provider.streaming.aggregates.windowed_aggregate import WHEN, WINDOW, Emit
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.operations.batch import StateReader, StoreReader
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow

@@ -24,9 +24,9 @@ from airflow_provider.streaming.aggregates.window_rows import (
 )
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import Window

@@ -37,10 +37,10 @@ from airflow_provider.streaming.joins.row_chunks import (
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
+from airflow_provider.streaming.operations.batch import StateReader, StoreReader
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
 from airflow_provider.streaming.terms.duration import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS

@@ -13,9 +13,9 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import GONE, UNKEYED, JoinRows, rows_of_columns
 from airflow_provider.streaming.json.types import type_name, without_json_type
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 DELETED: Final = "__deleted"

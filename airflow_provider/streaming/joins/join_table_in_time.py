@@ -37,9 +37,9 @@ from airflow_provider.streaming.joins.version_chunks import (
     needed_chunks,
     versions_of,
 )
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 

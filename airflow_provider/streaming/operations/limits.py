@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.batch import KnownState, StateReader
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
-from airflow_provider.streaming.operations.state_reader import KnownState, StateReader
 
 _KEY_CHARS: Final = 200
 

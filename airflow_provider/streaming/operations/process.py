@@ -20,9 +20,9 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import key_parts
 from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.changes import Changes, FunctionError
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 _SEARCH_S: Final = 10.0
 """For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""

@@ -14,7 +14,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SchemaMisfit
 from airflow_provider.streaming.json.types import json_schema, json_type, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec

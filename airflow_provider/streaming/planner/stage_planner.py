@@ -18,8 +18,8 @@ from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.repartition import Repartition
+from airflow_provider.streaming.planner.job_check import check_sinks
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
-from airflow_provider.streaming.planner.topic_check import check_sinks
 from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
 
 

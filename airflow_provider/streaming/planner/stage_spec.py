@@ -15,7 +15,7 @@ from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SchemaMisfit
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SchemaMisfit
 
 MISFIT = SchemaMisfit(
     "card STRING, amount DECIMAL(12,2), n INT, small TINYINT, ok BOOLEAN, x DOUBLE, day DATE, at TIMESTAMP, "
