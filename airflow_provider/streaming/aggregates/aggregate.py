@@ -33,12 +33,10 @@ from airflow_provider.streaming.aggregates.accumulator import (
 from airflow_provider.streaming.aggregates.partial_rows import PartialRows
 from airflow_provider.streaming.aggregates.state_rows import StateRows
 from airflow_provider.streaming.aggregates.sum_bound import SumBound, has_bound, overflows
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
 from airflow_provider.streaming.json.row_codec import Column
 from airflow_provider.streaming.json.types import type_name
-from airflow_provider.streaming.operations.batch import StateReader
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
 
 
@@ -72,7 +70,7 @@ def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
 class Aggregation(Operation):
     """An operation that keeps aggregates by key and emits them, once per key and batch, as a JSON object.
 
-    The state of a key is a row of accumulators (`operations.row_codec`). Integers are 64-bit, floats are
+    The state of a key is a row of accumulators (`json.row_codec`). Integers are 64-bit, floats are
     doubles, decimals exact; texts, booleans, dates and timestamps are kept by count, min, max, first and last. A record
     whose value has no room in a sum is an error of that record.
 
@@ -368,7 +366,7 @@ class GroupedAggregation:
         return state_rows.encode(merged), results, []
 
     def partial(self, tolerant: bool = False) -> Changes:
-        """What the batch alone comes to, as output for the stage that merges it (`operations.partial_rows`).
+        """What the batch alone comes to, as output for the stage that merges it (`aggregates.partial_rows`).
 
         Args:
             tolerant: leave out the rows that have no room in a sum, instead of raising.

@@ -6,7 +6,7 @@ The value of such a record, little-endian::
     u8                  how many aggregates: n
     (u32, u32, u8) x n  CRC-32 of the aggregate's name; CRC-32 of what it is; bit 0: whether it has two accumulators,
                         bits 1, 2: which are texts
-    ...                 the accumulators, as `operations.row_codec` writes them, of layout 1
+    ...                 the accumulators, as `json.row_codec` writes them, of layout 1
 
 So a record says by itself what is in it: where a job gets another aggregate, those on the way still have the old ones.
 One that has a name of the job's for something else was written by a version that the job cannot follow.

@@ -16,10 +16,8 @@ from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, window_column
 from airflow_provider.streaming.aggregates.windowed_aggregate import WHEN, WINDOW, Emit
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
-from airflow_provider.streaming.operations.batch import StateReader, StoreReader
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
@@ -41,7 +39,7 @@ class StoredSession(NamedTuple):
     Args:
         start: epoch ms of its first record.
         end: epoch ms at which it ends: the gap after its last record.
-        row: its accumulators (`operations.row_codec`).
+        row: its accumulators (`json.row_codec`).
     """
 
     start: int

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind, decimal_of, exact_sum
 from airflow_provider.streaming.json.row_codec import Column
-from airflow_provider.streaming.operations.changes import FunctionError
+from airflow_provider.streaming.operations.batch import FunctionError
 
 _SAFE: Final = 0.999
 """Sums of doubles are not exact; what comes near to a bound is looked at."""

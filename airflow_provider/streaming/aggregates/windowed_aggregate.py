@@ -22,10 +22,8 @@ from airflow_provider.streaming.aggregates.window_rows import (
     windows_of_keys,
     with_time,
 )
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
-from airflow_provider.streaming.operations.batch import StateReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS

@@ -32,10 +32,9 @@ from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.spark.row_types import types_of_source
-from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch
+from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch, StoreHost
 from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
 from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
 from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
 from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
 from airflow_provider.streaming.driver.watches.progress_watch import ProgressWatch

@@ -37,8 +37,7 @@ from airflow_provider.streaming.joins.row_chunks import (
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import StateReader, StoreReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
@@ -63,7 +62,7 @@ class IntervalJoin(JoinOperation):
 
     A left row at time *t* and a right one are partners when the right one's time lies from *t* less `before_ms` to *t*
     plus `after_ms`, both included. The key of a state begins with the time that the rows lie in (`buckets`), and the
-    group; rows of many lie under several (`operations.row_chunks`).
+    group; rows of many lie under several (`joins.row_chunks`).
 
     A row is over when the watermark is past every time that a partner can have. One that is over when it comes is late.
     One that is over meets nothing any more; if it has met nothing, it comes out alone, once its whole bucket is over.

@@ -5,7 +5,7 @@ One after the other, little-endian::
     u8    bit 0: the side, 0 left and 1 right; bit 1: a deletion; bit 3: the row has had a partner
     i64   its time, epoch ms
     u32   the length of the row
-    ...   the row (`operations.join_rows`)
+    ...   the row (`joins.join_rows`)
 """
 
 from __future__ import annotations

@@ -36,8 +36,7 @@ from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, en
 from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import StateReader, StoreReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks

@@ -22,8 +22,7 @@ from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, How, JoinedColumns
 from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, python_row
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import StateReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 

@@ -5,7 +5,7 @@ the others are the number of the chunk. Rows go into chunk 0 until that is full;
 next number, and are not touched by rows that come later. A value, little-endian::
 
     u32   of chunk 0 how many others there are, else 0
-    ...   rows (`operations.join_state`)
+    ...   rows (`joins.join_state`)
 """
 
 from __future__ import annotations

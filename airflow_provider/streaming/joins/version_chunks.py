@@ -2,7 +2,7 @@
 
 The newest lie under the key itself, the others under keys that begin with a byte that no text has::
 
-    ff 76 time key       rows (`operations.join_state`), by time, of which none is earlier than that of the chunk
+    ff 76 time key       rows (`joins.join_state`), by time, of which none is earlier than that of the chunk
 
 The time is 8 bytes, big-endian. A chunk has its versions up to the time of the next one. The value of the key itself,
 little-endian::

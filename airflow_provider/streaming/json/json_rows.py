@@ -1,10 +1,10 @@
-"""JSON objects from Arrow columns, many at once."""
+"""JSON objects, and Python's values, from Arrow columns, many at once."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -141,3 +141,32 @@ def key_columns(name: str, by: Sequence[str], keys: pa.Array) -> list[tuple[str,
         return [(name, texts)]
     parts = [_decode(key) for key in texts.to_pylist()]
     return [(column, pa.array([part[at] for part in parts], pa.string())) for at, column in enumerate(by)]
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """With the types that the rows of ``process()`` have: a DECIMAL is a ``Decimal``, a DATE a ``date``.
+
+    A FLOAT is the number with its own digits. A date or timestamp that Python cannot hold, such as one after the year
+    9999, is its text. Of a struct each field is such a value, so a window may begin with a text and end with a time.
+
+    Args:
+        column: plain values, or structs of them.
+    """
+    if pa.types.is_struct(column.type):
+        fields = {field.name: python_values(pc.struct_field(column, field.name)) for field in column.type}
+        rows = zip(column.is_valid().to_pylist(), *fields.values(), strict=True)
+        return [dict(zip(fields, values, strict=True)) if there else None for there, *values in rows]
+    if pa.types.is_float32(column.type):
+        return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = [_value_or_text(column.slice(at, 1)) for at in range(len(column))]
+    return values
+
+
+def _value_or_text(one: pa.Array) -> Any:
+    try:
+        return one[0].as_py()
+    except (ValueError, OverflowError):
+        return iso_times(one)[0].as_py()

@@ -247,7 +247,7 @@ def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
 def output_row(row: dict[str, Any]) -> bytes:
     """One UTF-8 JSON object.
 
-    Numbers are as `operations.json_rows` writes them: a Decimal is a number with its digits, a NaN or an infinity
+    Numbers are as `json.json_rows` writes them: a Decimal is a number with its digits, a NaN or an infinity
     a text.
 
     Raises:

@@ -12,11 +12,8 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregati
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
-from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
+from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
-
-RECORD: Final = "_source"
-"""The column with the record's own topic, partition, offset, timestamp and key."""
 
 STRING: Final = SqlType("STRING", "STRING")
 

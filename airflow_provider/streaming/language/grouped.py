@@ -19,13 +19,16 @@ from airflow_provider.streaming.language.column_check import (
     check_grouping,
     check_operation,
 )
-from airflow_provider.streaming.language.function_check import process_operation
-from airflow_provider.streaming.language.missing_time import refuse_missing_time
-from airflow_provider.streaming.language.operation_in_time import operation_in_time
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.time_check import check_emit, check_time, check_window
+from airflow_provider.streaming.language.time_check import (
+    check_emit,
+    check_time,
+    check_window,
+    operation_in_time,
+    refuse_missing_time,
+)
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.process import Process, ProcessFunction
+from airflow_provider.streaming.operations.process import Process, ProcessFunction, process_operation
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, given_text
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.repartition import Repartition

@@ -19,12 +19,9 @@ from airflow_provider.streaming.language.column_check import (
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
 from airflow_provider.streaming.language.join import Join, check_join_names
-from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
-from airflow_provider.streaming.language.schema_check import check_schema
-from airflow_provider.streaming.language.selection import refuse_generator, selection
-from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.selection import refuse_generator, refuse_other_rows_needed, selection
+from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.language.stream_join import (
     interval_of,
@@ -36,6 +33,7 @@ from airflow_provider.streaming.language.stream_join import (
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
+from airflow_provider.streaming.terms.sql_type import check_schema
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 

@@ -11,8 +11,8 @@ from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.language.column_check import check_event_time
 from airflow_provider.streaming.language.join import Join, check_how, joined_columns
-from airflow_provider.streaming.language.missing_time import refuse_missing_time
 from airflow_provider.streaming.language.table import Table, check_table_key
+from airflow_provider.streaming.language.time_check import refuse_missing_time
 from airflow_provider.streaming.terms.duration import duration_ms
 
 if TYPE_CHECKING:

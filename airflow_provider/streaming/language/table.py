@@ -11,10 +11,10 @@ from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
 from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
 from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
-from airflow_provider.streaming.language.schema_check import check_schema
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.sql_type import check_schema
 from airflow_provider.streaming.terms.steps import Step
 
 _OF_RECORD: Final = EventTime(RECORD_TIME, 0)

@@ -1,17 +1,25 @@
-"""Whether what a job says of time fits together: before Spark starts."""
+"""Whether what a job says of time fits together, and the operation that keeps it: before Spark starts."""
 
 from __future__ import annotations
 
-from typing import get_args
+import dataclasses
+from typing import TYPE_CHECKING, get_args
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
-from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit
+from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
+from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit, WindowedAggregation
+from airflow_provider.streaming.joins.join_interval import IntervalJoin
+from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
+from airflow_provider.streaming.language.join import Join
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
+
+if TYPE_CHECKING:
+    from airflow_provider.streaming.language.stream import Stream
 
 
 def check_emit(emit: object) -> None:
@@ -93,3 +101,53 @@ def check_time(
             f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
             "Name a result otherwise with alias(), a key with with_column()."
         )
+
+
+def operation_in_time(
+    operation: Operation, window: Window | SessionWindow | None, event_time: EventTime | None, emit: Emit
+) -> Operation:
+    """An operation, with its windows where it has them; `time_check.check_time` has found that they fit together.
+
+    Args:
+        operation: as the user wrote it.
+        window: None for none.
+        event_time: of the rows; None where none is read.
+        emit: when it emits.
+    """
+    if isinstance(operation, DropDuplicates):
+        return dataclasses.replace(operation, event_time=event_time)
+    if window is None:
+        return operation
+    assert isinstance(operation, Aggregation)
+    assert event_time is not None
+    aggregates, by, delay_ms = operation.aggregates, operation.by, event_time.delay_ms
+    if isinstance(window, Window):
+        return WindowedAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+    return SessionAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+
+
+def refuse_missing_time(method: str, stream: Stream) -> None:
+    """Refuse to ask for an event time behind a join of two streams, with what to do instead.
+
+    Other streams without one pass: what needs it says how to name it.
+
+    Args:
+        method: that needs the event time, for the error.
+        stream: of whose rows it does.
+
+    Raises:
+        ConfigurationError: the rows come from a join of two streams.
+    """
+    for branch in stream.branches:
+        if branch.event_time is None and _is_of_two_streams(branch.origin):
+            raise ConfigurationError(
+                f"{method} needs an event time, and the result of a join of two streams has no event time yet "
+                f"({branch.topic}): write it to a topic with sink(), and read that with event_time=... and "
+                "watermark=... in another job."
+            )
+
+
+def _is_of_two_streams(join: Join | None) -> bool:
+    if join is None or not isinstance(join.operation, StreamTableJoin):
+        return join is not None and isinstance(join.operation, IntervalJoin)
+    return any(_is_of_two_streams(branch.origin) for branch in join.left.branches)

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.batch import KnownState, StateReader
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, StateReader
 
 _KEY_CHARS: Final = 200
 

@@ -15,8 +15,7 @@ from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.types import type_names
-from airflow_provider.streaming.operations.batch import StateReader, StoreReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS

@@ -10,8 +10,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
-from airflow_provider.streaming.operations.batch import StateReader
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
 
 

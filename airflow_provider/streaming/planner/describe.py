@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.kafka.names import changelog_topic, commits_topic
-from airflow_provider.streaming.language.step_text import step_text
 from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.terms.steps import step_text
 
 
 def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:

@@ -19,11 +19,9 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.planner.describe import describe_stages
-from airflow_provider.streaming.planner.job_check import check_topics
-from airflow_provider.streaming.planner.kafka_option_check import kafka_options
+from airflow_provider.streaming.planner.job_check import check_topics, check_unions, kafka_options
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
-from airflow_provider.streaming.planner.union_check import check_unions
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 

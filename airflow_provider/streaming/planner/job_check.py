@@ -1,8 +1,9 @@
-"""Whether the topics that a job names can be told apart: before Spark starts."""
+"""Whether a job can be run, before Spark starts: its topics, the columns of a union, the options of Spark's source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import (
@@ -13,6 +14,7 @@ from airflow_provider.kafka.names import (
     metrics_topic,
     status_topic,
 )
+from airflow_provider.streaming.language.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 
@@ -97,3 +99,134 @@ def _same(application_id: str, one: str, other: str, topic: str) -> str:
         else "the job would read again what it writes, without end"
     )
     return f"{one} and {other} of job {application_id!r} name the same topic {topic!r}: {why}. Name two topics."
+
+
+def check_union(
+    first: str, first_types: Mapping[str, str | None], other: str, other_types: Mapping[str, str | None]
+) -> None:
+    """Refuse two streams that come together in an internal topic with a column of two types.
+
+    A record says nothing of its columns' types: what is behind the topic takes those of the first stream for all.
+
+    Args:
+        first: the topic that the first stream reads.
+        first_types: the types of what it writes, the key's among them, in the words of a schema; None for one that is
+            not known.
+        other: the topic of the other stream.
+        other_types: the same of the other one.
+
+    Raises:
+        ConfigurationError: a column has two types.
+    """
+    for name, kind in first_types.items():
+        now = other_types[name]
+        if kind is not None and now is not None and kind != now:
+            raise ConfigurationError(
+                f"union() of the streams of {first!r} and {other!r}: the column {name!r} is {kind} in the first, and "
+                f"{now} in the other: cast one of them with with_column()."
+            )
+
+
+def check_unions(stages: Sequence[StagePlan]) -> None:
+    """Refuse what is seen without Spark, where the job is written: columns of plain types that no step computes.
+
+    The others `compile_job` compares.
+
+    Raises:
+        ConfigurationError: a column of two streams of a union has two types.
+    """
+    first = dict[tuple[str | None, int | None], StagePlan]()
+    for stage in stages:
+        if stage.feeds and not stage.internal:
+            one = first.setdefault((stage.output_topic, stage.operation.side_written), stage)
+            check_union(one.source_topic, _types(one), stage.source_topic, _types(stage))
+
+
+def _types(stage: StagePlan) -> dict[str, str | None]:
+    columns = columns_after(stage.schema, stage.steps) or {}
+    # Two texts with parameters may be one type, such as DECIMAL(10,2) and DECIMAL(10, 2).
+    plain = {name.lower(): kind.text for name, kind in columns.items() if kind is not None and kind.text == kind.name}
+    return {name: plain.get(name.lower()) for name in (stage.key, *stage.operation.columns)}
+
+
+_OF_THE_CONNECTION: Final = "it comes from the connection to the cluster: set it there"
+_OF_THE_TASKS: Final = "each task reads its own partition from where it stopped"
+_OF_THE_RECORDS: Final = "the results would not be exactly once"
+
+_TAKEN: Final = {
+    "kafka.bootstrap.servers": _OF_THE_CONNECTION,
+    "kafka.isolation.level": _OF_THE_RECORDS,
+    "assign": _OF_THE_TASKS,
+    "subscribe": _OF_THE_TASKS,
+    "subscribepattern": _OF_THE_TASKS,
+    "startingoffsets": _OF_THE_TASKS,
+    "startingoffsetsbytimestamp": _OF_THE_TASKS,
+    "startingtimestamp": _OF_THE_TASKS,
+    "endingoffsets": _OF_THE_TASKS,
+    "endingtimestamp": _OF_THE_TASKS,
+    "endingoffsetsbytimestamp": _OF_THE_TASKS,
+    "failondataloss": "say on_data_loss() what becomes of input that was deleted",
+    "includeheaders": "the job reads no headers",
+    "maxoffsetspertrigger": "set it with options(max_offsets_per_trigger=...)",
+}
+"""By name in lower case, as Spark compares them: why it is the package's, or where it is set instead."""
+
+_TAKEN_PREFIXES: Final = (
+    "kafka.security.",
+    "kafka.sasl.",
+    "kafka.ssl.truststore.",
+    "kafka.ssl.keystore.",
+    "kafka.ssl.key.",
+)
+"""Of the options that `KafkaConnection.to_spark_options` gives."""
+
+
+_OF_SPARK: Final = frozenset(
+    {
+        "minpartitions", "maxrecordsperpartition", "minoffsetspertrigger", "maxtriggerdelay", "groupidprefix",
+        "fetchoffset.numretries", "fetchoffset.retryintervalms", "kafkaconsumer.polltimeoutms",
+        "startingoffsetsbytimestampstrategy",
+    }
+)  # fmt: skip
+"""Options of Spark's Kafka source without the prefix of Kafka's own."""
+
+
+def kafka_options(given: object) -> tuple[tuple[str, str], ...]:
+    """The options of Spark's Kafka source that a job may set.
+
+    Args:
+        given: a dict of texts.
+
+    Raises:
+        ConfigurationError: it is no dict; one is set by the instance itself; or Spark's Kafka source knows none of that
+            name.
+    """
+    where = "options() got kafka"
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f'{where}={given!r}: give a dict, such as {{"kafka.max.poll.records": "2000"}}.')
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, (str, int, float)):
+            raise ConfigurationError(f"{where}={{{name!r}: {value!r}}}: give texts, by the option's name.")
+        check_kafka_options([name])
+        if not name.lower().startswith("kafka.") and name.lower() not in _OF_SPARK:
+            raise ConfigurationError(
+                f"{where} with {name!r}, which Spark's Kafka source does not know: options of Kafka's consumer begin "
+                f"with 'kafka.', as in 'kafka.{name}'."
+            )
+    return tuple(given.items())
+
+
+def check_kafka_options(names: Iterable[str]) -> None:
+    """Refuse what the package sets itself.
+
+    Args:
+        names: of ``options(kafka=...)``.
+
+    Raises:
+        ConfigurationError: one of them cannot be set.
+    """
+    for name in names:
+        lower = name.lower()
+        why = _OF_THE_CONNECTION if lower.startswith(_TAKEN_PREFIXES) else _TAKEN.get(lower)
+        if why is not None:
+            raise ConfigurationError(f"options(kafka=...) got {name!r}, which cannot be set there: {why}.")

@@ -9,12 +9,11 @@ from typing import TypedDict
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.joins.join_side import JoinSide
 from airflow_provider.streaming.language.join import Join
-from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.repartition import Repartition

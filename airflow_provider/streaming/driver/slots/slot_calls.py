@@ -14,13 +14,13 @@ from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
+from airflow_provider.streaming.driver.spark.single_executor import worker_pool
 from airflow_provider.streaming.driver.spark.spark_session import (
     ARROW_BATCH_BYTES,
     MAX_BYTES_PER_BATCH,
     arrow_batch_bytes,
     max_task_failures,
 )
-from airflow_provider.streaming.driver.spark.store_host import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN

@@ -18,7 +18,6 @@ from airflow_provider.error_decision import class_of_kind, is_permanent
 from airflow_provider.errors import ErrorClass, InstanceError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.input_wait import InputWait
-from airflow_provider.streaming.driver.slots.lost_input import LostInput, lost_input
 from airflow_provider.streaming.driver.slots.slot_calls import SlotCalls
 from airflow_provider.streaming.driver.slots.slot_decisions import (
     SlotGoal,
@@ -29,7 +28,7 @@ from airflow_provider.streaming.driver.slots.slot_decisions import (
     wait_s,
     with_overlap,
 )
-from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
+from airflow_provider.streaming.driver.slots.slot_queries import LostInput, SlotQueries, lost_input
 from airflow_provider.streaming.driver.slots.slot_report import with_query_failures
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import cause_of

@@ -1,4 +1,4 @@
-"""The queries that bring a slot its rows."""
+"""The queries that bring a slot its rows, and the input that they cannot bring any more."""
 
 from __future__ import annotations
 
@@ -9,14 +9,79 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import StatefulStreamsError, StepError
-from airflow_provider.streaming.driver.slots.lost_input import LostInput
+from airflow_provider.errors import InputLostError, StatefulStreamsError, StepError
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, query_must_end, tasks_to_query
 from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LostInput:
+    """A range of a source partition's offsets.
+
+    Args:
+        begin: the first that is lost: where the task stopped, or where its log ends that lost what the task had read.
+        end: the first that the log still has, or where the task stopped.
+        fell_back: whether the log's end lies before the place where the task stopped: what is written there now has
+            offsets that the task has processed, and is not processed.
+    """
+
+    begin: int
+    end: int
+    fell_back: bool = False
+
+    @property
+    def records(self) -> int:
+        """How many there were, at the most: not every offset is a record's."""
+        return self.end - self.begin
+
+    @property
+    def goes_on_at(self) -> int:
+        """Where a query begins that goes on without them; the worker leaves out what is before its task's position."""
+        return self.begin if self.fell_back else self.end
+
+    def error(self, topic: str, partition: int) -> InputLostError:
+        """For the policy to fail."""
+        if self.fell_back:
+            return InputLostError(
+                f"{topic}[{partition}] ends at offset {self.begin}, and the task has processed the records before "
+                f"offset {self.end}: its end fell back, by an unclean leader election or the loss of a broker's disk. "
+                f"What is written to the offsets {self.begin} to {self.end - 1} now ({self.records} records at the "
+                "most) would be skipped. To go on without them, deploy the job with on_data_loss('continue'): they are "
+                "counted in the task's status. Otherwise reset the application. Then set "
+                "unclean.leader.election.enable=false, and min.insync.replicas=2 with three replicas."
+            )
+        return InputLostError(
+            f"{topic}[{partition}]: the offsets {self.begin} to {self.end - 1} ({self.records} records at the most) "
+            "were deleted before they were read, by the topic's retention or by a person. To go on without them, "
+            "deploy the job with on_data_loss('continue'): they are counted in the task's status. Otherwise put the "
+            "records back, or reset the application. Then raise the topic's retention.ms."
+        )
+
+
+def lost_input(
+    asked: Mapping[TaskId, int | None], earliest: Mapping[int, int], latest: Mapping[int, int]
+) -> dict[TaskId, LostInput]:
+    """By task, what it lost.
+
+    Args:
+        asked: the offset of the next input record; None for the earliest there is, when nothing can be lost.
+        earliest: by partition, the first offset that the log still has.
+        latest: by partition, the offset after the last record that the log has.
+    """
+    lost = {}
+    for task, offset in asked.items():
+        if offset is None:
+            continue
+        if offset < (first := earliest.get(task.partition, 0)):
+            lost[task] = LostInput(offset, first)
+        elif offset > (end := latest.get(task.partition, offset)):
+            lost[task] = LostInput(end, offset, fell_back=True)
+    return lost
+
 
 _SURPLUS_S: Final = 300.0
 _WELL_S: Final = 5.0

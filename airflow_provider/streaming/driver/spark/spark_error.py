@@ -11,8 +11,7 @@ from confluent_kafka import KafkaError
 from airflow_provider.error_text import bounded, error_text
 from airflow_provider.errors import ConfigurationError, StepError
 from airflow_provider.kafka.broker_error import broker_error
-from airflow_provider.streaming.language.step_text import step_text
-from airflow_provider.streaming.terms.steps import Step
+from airflow_provider.streaming.terms.steps import Step, step_text
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -21,10 +21,9 @@ from airflow_provider.error_text import error_text
 from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.spark.single_executor import is_local, single_executor_settings
+from airflow_provider.streaming.driver.spark.single_executor import StoreHost, is_local, single_executor_settings
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_of
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
 
 if TYPE_CHECKING:

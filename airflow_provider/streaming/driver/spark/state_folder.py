@@ -22,7 +22,7 @@ from airflow_provider.control.records.status import DiskStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
+from airflow_provider.streaming.driver.spark.single_executor import StoreHost
 
 log = logging.getLogger(__name__)
 

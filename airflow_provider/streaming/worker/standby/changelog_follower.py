@@ -14,8 +14,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.tasks.replica_opening import values_before
 from airflow_provider.streaming.worker.tasks.task import Task
-from airflow_provider.streaming.worker.tasks.torn_transaction import values_before
 
 _POLL_S = 0.02
 _TOUCH_TIMEOUT_S = 1.0

@@ -25,8 +25,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.state.time_segments import time_prefix
-from airflow_provider.streaming.operations.batch import StoreReader
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime

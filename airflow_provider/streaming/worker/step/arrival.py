@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.joins.join_side import DELETED
+from airflow_provider.streaming.joins.join_operation import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec
@@ -208,7 +208,7 @@ def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
 
 
 def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows, as `operations.join_side` takes them: with a table's deletions, less those without a key.
+    """The rows, as `joins.join_operation.JoinSide` takes them: with a table's deletions, less those without a key.
 
     They stay as they are where they are no side of a join.
 

@@ -19,18 +19,16 @@ from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients
 from airflow_provider.streaming.worker.tasks.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
-from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature, resume_offset
+from airflow_provider.streaming.worker.tasks.replica_opening import check_undo, continued_signature, resume_offset
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult, TaskCommitter
-from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership
-from airflow_provider.streaming.worker.tasks.task_report import open_task_status
-from airflow_provider.streaming.worker.tasks.torn_transaction import check_undo
+from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership, open_task_status
 
 log = logging.getLogger(__name__)
 

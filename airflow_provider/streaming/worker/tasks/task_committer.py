@@ -20,7 +20,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
 from airflow_provider.state.position import Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation, can_combine
-from airflow_provider.streaming.operations.changes import FunctionError
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation, can_combine
+from airflow_provider.streaming.operations.batch import FunctionError
 from tests.unit.streaming.aggregates.test_aggregate import TYPES, VALUES
 from tests.unit.streaming.operations.merging import merged as merged_by
 

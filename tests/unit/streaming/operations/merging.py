@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from airflow_provider.streaming.operations.batch import KnownState
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, KnownState
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 

@@ -16,7 +16,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.spark.source_query import LeaveError, SourceQuery, Wait
-from airflow_provider.streaming.planner.kafka_option_check import check_kafka_options
+from airflow_provider.streaming.planner.job_check import check_kafka_options
 from tests.unit.streaming.driver.fakes import compiled
 from tests.waiting import wait_until
 

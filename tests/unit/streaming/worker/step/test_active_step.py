@@ -16,7 +16,7 @@ from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.json.user_values import encode_state
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.stream_time import StreamTime
