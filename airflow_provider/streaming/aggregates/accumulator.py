@@ -40,9 +40,6 @@ class Accumulator:
     Args:
         function: how a batch's values are made one, and that one is merged with what was kept before.
         column: of what; None counts rows.
-        kind: how the value is kept.
-        logical: the Arrow type of the result.
-        ignorenulls: for first and last: ignore nulls.
     """
 
     function: Function
@@ -87,11 +84,7 @@ def is_number(logical: pa.DataType) -> bool:
 
 
 def sum_type(logical: pa.DataType) -> pa.DataType:
-    """The type of a sum, as in Spark.
-
-    Args:
-        logical: of the values: a number's.
-    """
+    """The type of a sum, as in Spark."""
     if pa.types.is_decimal(logical):
         return pa.decimal128(min(logical.precision + 10, 38), logical.scale)
     return pa.float64() if pa.types.is_floating(logical) else pa.int64()
@@ -103,8 +96,6 @@ def decimal_mean(total: Decimal, count: int, scale: int) -> Decimal:
     Where 38 digits do not hold it Spark raises; here it has more.
 
     Args:
-        total: their sum.
-        count: how many they are.
         scale: of the column; the mean has four digits more.
     """
     mean, places = _DIVISION.divide(total, Decimal(count)), min(scale + 4, 38)
@@ -194,10 +185,7 @@ def merge(accumulator: Accumulator, existed: npt.NDArray[np.bool_], old: Column,
     """What is kept of many keys after a batch.
 
     Args:
-        accumulator: the same for all.
         existed: by key, whether there was a state before, be it of nulls.
-        old: what was kept before.
-        new: what the batch brings.
     """
     match accumulator.function:
         case Function.COUNT | Function.SUM:

@@ -45,8 +45,6 @@ class Aggregate:
     """One result column.
 
     Args:
-        name: of the result.
-        function: what is computed.
         column: of what; None counts rows.
         ignorenulls: for first and last: ignore nulls, as in Spark. Default False.
     """
@@ -142,11 +140,7 @@ class Aggregation(Operation):
             )
 
     def state_rows(self, schema: pa.Schema) -> StateRows:
-        """How its state lies in the store.
-
-        Args:
-            schema: of the rows that it gets, with `columns` at least.
-        """
+        """How its state lies in the store."""
         kept = tuple(self._kept(schema))
         return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
 
@@ -172,11 +166,7 @@ class Aggregation(Operation):
         return self._grouped(batch.key_name, batch.rows, schema, self._accumulators(schema), parts)
 
     def partial_rows(self, schema: pa.Schema) -> PartialRows:
-        """How its accumulators go to another stage.
-
-        Args:
-            schema: of the rows that it gets, with `columns` at least.
-        """
+        """How its accumulators go to another stage."""
         return PartialRows(tuple(self._kept(schema)), self._accumulators(schema))
 
     def _grouped(
@@ -190,7 +180,6 @@ class Aggregation(Operation):
         """Group rows.
 
         Args:
-            key_name: the key column's name, for the output.
             schema: of the rows that the aggregates are of.
             accumulators: how each is made of the rows.
         """
@@ -226,26 +215,14 @@ class Aggregation(Operation):
         return [dict(zip((name for name, _ in results), row, strict=True)) for row in rows]
 
     def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
-        """The results of stored values by name, as columns.
-
-        Args:
-            states: as in `decode_states`.
-            schema: as in `decode_states`.
-        """
+        """The results of stored values by name, as columns."""
         columns = [column for _, column in self.state_rows(schema).decode(states)]
         return _results(self.aggregates, self._accumulators(schema), columns)
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
     ) -> list[tuple[bytes, bytes]]:
-        """What a batch emits: pairs of key and value for the sink.
-
-        Args:
-            key_name: the key column's name.
-            keys: the batch's distinct keys.
-            column: the same, as Arrow has them.
-            results: by name, of each key.
-        """
+        """What a batch emits: pairs of key and value for the sink."""
         return list(zip(keys, json_rows([*key_columns(key_name, self.by, column), *results]), strict=True))
 
     def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
@@ -323,7 +300,6 @@ class GroupedAggregation:
 
         Args:
             old: the keys' state, in the order of `keys`; None where there is none.
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
 
         Raises:
             FunctionError: a row has no room, and `tolerant` is false.
@@ -366,14 +342,7 @@ class GroupedAggregation:
         return state_rows.encode(merged), results, []
 
     def partial(self, tolerant: bool = False) -> Changes:
-        """What the batch alone comes to, as output for the stage that merges it (`aggregates.partial_rows`).
-
-        Args:
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
-
-        Raises:
-            FunctionError: a row has no room, and `tolerant` is false.
-        """
+        """What the batch alone comes to, as output for the stage that merges it (`aggregates.partial_rows`)."""
         if self._bounds:
             none = [column for _, column in self._operation.state_rows(self._schema).decode([None] * len(self.keys))]
             if failed := overflows(self._bounds, self.keys, self._rows_in, none):

@@ -98,11 +98,7 @@ class DropDuplicates(Operation):
         return self.event_time
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Raises:
-            ConfigurationError: a column has a type that does not come back from JSON as it was.
-        """
+        """See `Operation.signature`."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"drop_duplicates() writes all columns, and {name!r} of type {kind} cannot be written: "
@@ -240,11 +236,7 @@ class FirstRows:
         self.keys: list[bytes] = sorted(pa.chunked_array(keys).unique().to_pylist())
 
     def apply(self, known: Mapping[bytes, bytes | None]) -> Changes:
-        """See `Operation.merge`.
-
-        Args:
-            known: the keys' state.
-        """
+        """See `Operation.merge`."""
         stored = {key: state for key, state in known.items() if state is not None}
         first = self._first(stored)
         at = np.flatnonzero(first)

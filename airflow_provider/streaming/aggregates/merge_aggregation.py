@@ -79,7 +79,6 @@ class MergeAggregation(Operation):
         aggregates: of the job, in its order.
         schema: of the rows that were aggregated in parts; None while their types are not known.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
-        by: as of `Aggregation`.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -97,11 +96,7 @@ class MergeAggregation(Operation):
         return ()
 
     def of_rows(self, schema: pa.Schema) -> MergeAggregation:
-        """The same, once the types are known.
-
-        Args:
-            schema: of the rows that `PartialAggregation` gets.
-        """
+        """The same, once the types are known."""
         columns = Aggregation(self.aggregates).columns
         return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
 
@@ -111,16 +106,7 @@ class MergeAggregation(Operation):
         return self._aggregation.partial_rows(self._known)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`: the same as without combining, so that a job can begin to, or cease.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that were aggregated in parts.
-
-        Raises:
-            ConfigurationError: a column has a type that the operation cannot keep.
-        """
+        """See `Operation.signature`: the same as without combining, so that a job can begin to, or cease."""
         return self._aggregation.signature(key_name, key_type, schema)
 
     def going_on(self, signature: StoreSignature) -> MergeAggregation:

@@ -63,11 +63,7 @@ class PartialRows:
         )
 
     def encode(self, columns: Sequence[Column]) -> list[bytes]:
-        """Values, one per key.
-
-        Args:
-            columns: by accumulator.
-        """
+        """Values, one per key."""
         head = self._head
         return [head + row for row in RowCodec(self._texts).encode(columns)]
 
@@ -75,9 +71,6 @@ class PartialRows:
         """The accumulators as columns, under `names`; an aggregate that a value lacks is as of no rows.
 
         A value that has an aggregate's name for another meaning is bad, like one of another program.
-
-        Args:
-            values: binary.
         """
         rows: list[bytes | None] = values.to_pylist()
         by_head, bad = dict[bytes, list[int]](), dict[int, str]()

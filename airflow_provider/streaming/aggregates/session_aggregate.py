@@ -73,8 +73,6 @@ class SessionAggregation(Aggregation):
     So what has ended is a prefix of the store, and a group's open sessions are found under a handful of keys.
 
     Args:
-        windows: the gap.
-        delay_ms: of the watermark.
         emit: ``update`` emits each changed session once per micro-batch, ``close`` each session once, when it is over.
     """
 
@@ -140,14 +138,7 @@ class SessionAggregation(Aggregation):
     def rows_of(
         self, key_name: str, groups: Sequence[bytes], sessions: pa.StructArray, results: list[tuple[str, pa.Array]]
     ) -> list[bytes]:
-        """The values of output records.
-
-        Args:
-            key_name: the key column's name.
-            groups: of the sessions.
-            sessions: their bounds.
-            results: by name, of each.
-        """
+        """The values of output records."""
         names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
         return json_rows([*names, (WINDOW, sessions), *results])
 
@@ -230,8 +221,6 @@ class _Open:
     """A session while a batch is worked through.
 
     Args:
-        start: epoch ms.
-        end: epoch ms.
         olds: what was kept of it, and under which key.
     """
 
@@ -268,7 +257,6 @@ class GroupedSessions:
 
         Args:
             known: the keys' state, and perhaps that of others.
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
         """
         kept = {key: known.get(key) for key in self.keys}
         placed = self._placed(kept)

@@ -36,11 +36,7 @@ class StateRows:
 
     @classmethod
     def fresh(cls, aggregates: tuple[KeptAggregate, ...]) -> StateRows:
-        """Of a store that holds nothing.
-
-        Args:
-            aggregates: of the job, in its order.
-        """
+        """Of a store that holds nothing."""
         places = tuple(range(len(aggregates)))
         return cls(aggregates, (places,), 1, places)
 
@@ -50,7 +46,6 @@ class StateRows:
 
         Args:
             stored: its signature, continued by the job's.
-            aggregates: of the job, in its order.
         """
         by_name = {stored.aggregates[place].name: place for place in stored.places}
         return cls(stored.aggregates, stored.layouts, stored.layout, tuple(by_name[a.name] for a in aggregates))
@@ -88,11 +83,7 @@ class StateRows:
         return [(found[place], column) for place in self.places for column in by_place[place]]
 
     def encode(self, columns: Sequence[Column]) -> list[bytes]:
-        """Rows of the newest layout, one per key.
-
-        Args:
-            columns: the accumulators, in the order of the job's aggregates.
-        """
+        """Rows of the newest layout, one per key."""
         left = iter(columns)
         by_place = {place: [next(left) for _ in self.aggregates[place].kinds] for place in self.places}
         layout = self.layouts[self.layout - 1]

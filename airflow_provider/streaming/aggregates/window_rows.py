@@ -39,12 +39,7 @@ def starts_of_rows(windows: Window, event_ms: Ints) -> tuple[Ints, Ints]:
 
 
 def with_time(times: Ints, groups: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Keys that begin with a time (`state.time_segments`).
-
-    Args:
-        times: epoch ms.
-        groups: as many, binary.
-    """
+    """Keys that begin with a time (`state.time_segments`)."""
     prefixes = np.ascontiguousarray((times.view(np.uint64) ^ _SIGN).astype(">u8"))
     fixed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(PREFIX_BYTES), len(times), [None, pa.py_buffer(prefixes.tobytes())]
@@ -58,12 +53,7 @@ def groups_of(keys: Sequence[bytes]) -> list[bytes]:
 
 
 def window_column(keys: Sequence[bytes], size_ms: int) -> pa.StructArray:
-    """The windows of keys that begin with their start, as PySpark has them: a struct of `start` and `end`.
-
-    Args:
-        keys: of the store.
-        size_ms: how long each window is.
-    """
+    """The windows of keys that begin with their start, as PySpark has them: a struct of `start` and `end`."""
     starts = times_of(keys)
     return bounds_column(starts, starts + size_ms)
 
@@ -85,7 +75,6 @@ def output_keys(groups: Sequence[bytes], windows: pa.StructArray | pa.Dictionary
     """The keys of output records: the group, ``@``, and the window's start in ISO 8601, which holds no ``@``.
 
     Args:
-        groups: of the windows.
         windows: as `window_column` or `windows_of_keys` gives them.
     """
     few = isinstance(windows, pa.DictionaryArray)

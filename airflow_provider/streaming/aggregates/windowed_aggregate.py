@@ -46,7 +46,6 @@ class WindowedAggregation(Aggregation):
     """An aggregation by key and window; the key of a state is the window's start and the group.
 
     Args:
-        delay_ms: of the watermark.
         emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
     """
 

@@ -76,7 +76,6 @@ class Instance:
     """One running PySpark application that works for an application.
 
     Args:
-        job: complete.
         heartbeat: reports its status; started and ended here.
     """
 

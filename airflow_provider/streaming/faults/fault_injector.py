@@ -72,11 +72,7 @@ class FaultInjector:
     """Injects faults into the processes of this instance, once a drill asks for it and the job allows it.
 
     Args:
-        stages: of the job, by number.
         report: gets what lasts for a while, and of which tasks a drill has taken the stores.
-        host: has the stores.
-        assignment: gives the newest that was read.
-        slot_of: gives the slot of a task.
     """
 
     def __init__(
@@ -104,9 +100,6 @@ class FaultInjector:
 
     def inject(self, command: Command) -> str | None:
         """Do what a drill asks, or begin it.
-
-        Args:
-            command: of a kind that is a fault.
 
         Returns:
             Why it is refused; None where it is not.
@@ -193,14 +186,7 @@ _DAMAGED_BYTES: Final = 4096
 
 
 def lose_store(path: Path) -> None:
-    """Remove its files at once, under the worker that has it open, which finds that with its next call.
-
-    Args:
-        path: its folder.
-
-    Raises:
-        OSError: the folder cannot be changed.
-    """
+    """Remove its files at once, under the worker that has it open, which finds that with its next call."""
     gone = path.with_name(f"{path.name}.lost")
     shutil.rmtree(gone, ignore_errors=True)
     path.rename(gone)
@@ -212,12 +198,6 @@ def corrupt_store(path: Path) -> None:
     """Flip the bits of the end of its largest SST file, with its index and its footer, which opening it finds at once.
 
     So its worker is asked to close it before: the next call opens it again.
-
-    Args:
-        path: its folder.
-
-    Raises:
-        OSError: the folder cannot be changed.
     """
     release_store(path)
     tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")]

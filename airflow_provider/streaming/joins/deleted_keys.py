@@ -55,13 +55,7 @@ def time_of_deleted(key: bytes) -> int:
 
 
 def over_keys(state: StateReader, side: int, until_ms: int) -> set[bytes]:
-    """The list's deletions up to a time, which is included.
-
-    Args:
-        state: reads the store.
-        side: of the table.
-        until_ms: the time.
-    """
+    """The list's deletions up to a time, which is included."""
     prefix = _PREFIXES[side]
     return {key for key, _ in state.range(prefix, prefix + time_prefix(until_ms + 1))}
 
@@ -85,9 +79,6 @@ def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]
 def place_by_side(batch: Batch) -> Batch:
     """Rows of a join whose sides have a time of their own each, and that waits for nothing.
 
-    Args:
-        batch: at least one row.
-
     Returns:
         With columns for `times_before`.
     """
@@ -108,7 +99,6 @@ def times_before(rows: pa.Table, side: int) -> list[int]:
 
     Args:
         rows: as `place_by_side` gives them.
-        side: of the table.
     """
     times: list[int] = rows.column(_BEFORE_MS[side]).to_pylist()
     last = rows.num_rows - 1
@@ -117,9 +107,5 @@ def times_before(rows: pa.Table, side: int) -> list[int]:
 
 
 def over_until(table_ms: int) -> int:
-    """Deletions at that time and before are forgotten.
-
-    Args:
-        table_ms: the greatest time of the table without history.
-    """
+    """Deletions at that time and before are forgotten."""
     return max(table_ms - REMEMBERED_MS, NO_WATERMARK)

@@ -100,13 +100,7 @@ class IntervalJoin(JoinOperation):
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`."""
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
         return StoreSignature(
             key=key_name,
@@ -190,12 +184,7 @@ class IntervalJoin(JoinOperation):
         return bucket + self.buckets.length_ms + self.reaches_ms[side]
 
     def over_before(self, side: int, mark_ms: int) -> int:
-        """Before which bucket all of a side's rows are over.
-
-        Args:
-            side: left or right.
-            mark_ms: the watermark.
-        """
+        """Before which bucket all of a side's rows are over."""
         return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
@@ -235,7 +224,6 @@ class _Group:
     """The rows of a group: by time and side as they are kept, and by side in the order of their times.
 
     Args:
-        name: its key.
         mark_ms: the watermark up to which its rows have come out alone.
     """
 

@@ -94,9 +94,6 @@ class JoinOperation(Operation):
         """See `Operation.time_status`.
 
         Args:
-            time: of the task.
-            sides: what they are.
-            marks: how far each is.
             behind: the side that the task waits for; None for none.
         """
         if behind is None or not sides:
@@ -115,9 +112,6 @@ class JoinSide(Operation):
     """An operation without state: every row becomes a record as `joins.join_rows` describes it.
 
     Args:
-        side: left or right, as in the flags.
-        on: the column that is joined on.
-        others: the other columns that go on.
         table: whether the rows are those of a table, among them deletions.
         time: of a table, what its rows' times are, in words; None where they come from another join.
     """
@@ -134,11 +128,7 @@ class JoinSide(Operation):
         return (self.on, *self.others)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
-
-        Raises:
-            ConfigurationError: a column has a type that does not come back from JSON as it was.
-        """
+        """See `Operation.signature`: without state, but records under another key would mix with those on the way."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"The column {name!r} of type {kind} cannot go through a join: make "
@@ -152,8 +142,6 @@ class JoinSide(Operation):
         Args:
             batch: with ``__key``, which is null where a row without key goes on, `EVENT_MS`, of a table `DELETED`, and
                 `columns`.
-            state: there is none.
-            tolerant: nothing can go wrong.
         """
         rows = batch.rows.combine_chunks()
         keys: list[bytes] = pc.fill_null(rows.column("__key"), b"").to_pylist()

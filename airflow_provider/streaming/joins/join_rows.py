@@ -62,8 +62,6 @@ class JoinRows:
         """Values, one per row.
 
         Args:
-            flags: as above.
-            times: epoch ms.
             rows: as `rows_of_columns` makes them; of a deletion it does not matter.
         """
         heads = np.empty(len(rows), _HEAD)
@@ -75,11 +73,7 @@ class JoinRows:
         return values
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """Columns `FLAGS`, ``__event_ms`` and `ROW`.
-
-        Args:
-            values: binary.
-        """
+        """Columns `FLAGS`, ``__event_ms`` and `ROW`."""
         given = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in values.chunks] or [pa.array([], pa.binary())])
         size = _HEAD.itemsize
         good = pc.and_(
@@ -130,7 +124,6 @@ class JoinedColumns:
     """What a join makes of two rows, or of one that has no partner: a JSON object.
 
     Args:
-        on: the key's column, which both sides have.
         left: the other columns of the left side.
         right: those of the right side, all of other names.
     """
@@ -159,7 +152,6 @@ class JoinedColumns:
         """Of many rows of the left side, as `both` and `one` make them, binary.
 
         Args:
-            lefts: rows, binary.
             rights: as many, binary: what `beside` takes of a right row, null where there is no partner.
         """
         members = pc.fill_null(rights, self._nulls[RIGHT])

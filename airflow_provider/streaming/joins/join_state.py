@@ -26,13 +26,7 @@ HEAD_BYTES: Final = _HEAD.size
 
 
 class KeptRow(NamedTuple):
-    """A row as it is kept.
-
-    Args:
-        time: epoch ms.
-        flags: as above.
-        row: its key and columns.
-    """
+    """A row as it is kept."""
 
     time: int
     flags: int
@@ -80,11 +74,7 @@ def decode_rows(state: bytes | None) -> list[KeptRow]:
 
 
 def newest_row(state: bytes | None) -> bytes | None:
-    """The last of a key's rows; None where there is none, or it says that there is none.
-
-    Raises:
-        ConfigurationError: as `decode_rows`.
-    """
+    """The last of a key's rows; None where there is none, or it says that there is none."""
     # The only one, most often; every key of every batch comes by here.
     if state is not None and len(state) >= HEAD_BYTES:
         flags, _, size = _HEAD.unpack_from(state)

@@ -63,7 +63,6 @@ class StreamTableJoin(JoinOperation):
         history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
-        broadcast: whether each task has the whole table.
     """
 
     joined: JoinedColumns
@@ -83,13 +82,7 @@ class StreamTableJoin(JoinOperation):
         return self.grace_ms is not None or bool(self.history_ms)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them."""
         kept = (self.joined.on, *self.joined.right)
         return StoreSignature(
             key=key_name,
@@ -226,12 +219,7 @@ class StreamTableRows:
     def _together(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
     ) -> tuple[list[int], list[Change]]:
-        """The places and the output, in their order, of rows of the stream whose keys do not change.
-
-        Args:
-            at: their places.
-            before: the keys' state.
-        """
+        """The places and the output, in their order, of rows of the stream whose keys do not change."""
         joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
         beside: list[bytes | None] = [None] * len(self._distinct)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
@@ -251,12 +239,7 @@ class StreamTableRows:
     def _one_by_one(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
     ) -> tuple[list[Change], dict[int, Change]]:
-        """New state, and the output by place, of rows of both sides, in their order.
-
-        Args:
-            at: their places.
-            before: the keys' state.
-        """
+        """New state, and the output by place, of rows of both sides, in their order."""
         operation, rows = self._operation, self._rows.take(at)
         both, one = operation.joined.both, operation.joined.one
         is_left = operation.how == "left"

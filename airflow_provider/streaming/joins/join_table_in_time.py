@@ -119,7 +119,6 @@ class TableRowsInTime:
         """Have a row come out in this batch, if its time has come.
 
         Args:
-            waiting: the row.
             since: at which row of the batch it is there.
         """
         at = since

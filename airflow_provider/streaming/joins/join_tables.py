@@ -42,13 +42,7 @@ class TableTableJoin(JoinOperation):
     how: How
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),

@@ -43,12 +43,7 @@ def place_of(key: bytes) -> tuple[int, int, int]:
 
 
 def further_keys(key: bytes, state: bytes) -> list[bytes]:
-    """The keys of the other chunks.
-
-    Args:
-        key: of chunk 0.
-        state: its value.
-    """
+    """The keys of the other chunks."""
     begin, side = key[: -_NUMBER.size], _RIGHT_SIDE * place_of(key)[1]
     return [begin + _NUMBER.pack(side + number) for number in range(1, _COUNT.unpack_from(state)[0] + 1)]
 
@@ -67,10 +62,7 @@ class OpenRow:
     """A row while a batch is worked through.
 
     Args:
-        time: epoch ms.
         flags: with `MATCHED` where it has had a partner.
-        row: its key and columns.
-        chunk: that it lies in.
     """
 
     __slots__ = ("chunk", "flags", "row", "time")
@@ -86,13 +78,7 @@ class OpenRow:
 
 
 class ChunkedRows:
-    """What is known of the rows of one group, side and time: chunk 0, and as many others as were read.
-
-    Args:
-        time_ms: of its keys.
-        group: as above.
-        side: as above.
-    """
+    """What is known of the rows of one group, side and time: chunk 0, and as many others as were read."""
 
     __slots__ = ("_chunks", "_count", "_key")
 
@@ -102,11 +88,7 @@ class ChunkedRows:
         self._count = 0
 
     def load(self, number: int, state: bytes) -> None:
-        """Take what is kept of a chunk, once.
-
-        Raises:
-            ConfigurationError: it is no state of a join.
-        """
+        """Take what is kept of a chunk, once."""
         if number in self._chunks:
             return
         chunk = self._chunks[number] = Chunk()
@@ -150,11 +132,7 @@ class ChunkedRows:
 
 
 def rows_of(state: bytes) -> list[KeptRow]:
-    """The rows of a chunk, by its value.
-
-    Raises:
-        ConfigurationError: it is no state of a join.
-    """
+    """The rows of a chunk, by its value."""
     return decode_rows(state[_COUNT.size :])
 
 

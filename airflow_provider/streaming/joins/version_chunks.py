@@ -53,12 +53,7 @@ def has_chunks(state: bytes | None) -> bool:
 
 
 def chunk_keys(group: bytes, state: bytes | None) -> list[bytes]:
-    """The keys of all chunks but the newest, oldest first.
-
-    Args:
-        group: the key.
-        state: its value; None where there is none.
-    """
+    """The keys of all chunks but the newest, oldest first."""
     return [_chunk_key(group, first) for first in _decode(state)[0][:-1]]
 
 
@@ -68,8 +63,6 @@ def needed_chunks(
     """Those of them that have to be read.
 
     Args:
-        group: the key.
-        state: its value; None where there is none.
         times: at which versions are looked for or added.
         over_ms: up to when versions are dropped at the most; None where none are.
         whole: whether all may be dropped.
@@ -96,7 +89,6 @@ class VersionChunks:
     """What is known of a key.
 
     Args:
-        group: the key.
         read: what was read of the store, this key and the `needed_chunks` among it.
     """
 
@@ -179,7 +171,6 @@ def whole_state(group: bytes, read: Mapping[bytes, bytes | None]) -> bytes:
     """The value of a key as if all of its versions lay there.
 
     Args:
-        group: the key.
         read: what the store has of it, all of its `chunk_keys` among it.
     """
     chunks = [decode_rows(read[key]) for key in chunk_keys(group, read[group])]

@@ -51,12 +51,7 @@ _NOT_FINITE: Final = {
 
 
 def misfit(name: str, kind: str, why: str) -> str:
-    """Why a value does not decode, of bounded length, for a column that its type does not fit.
-
-    Args:
-        name: of the column.
-        why: what is wrong with what was found.
-    """
+    """Why a value does not decode, of bounded length, for a column that its type does not fit."""
     return f"column {bounded(repr(name), _SHOWN_CHARS)} is {bounded(kind, _SHOWN_CHARS)}, and {why}"
 
 
@@ -65,7 +60,6 @@ class JsonField:
     """A field of the value.
 
     Args:
-        name: as in the JSON object.
         kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE`` or ``BOOLEAN``.
     """
 
@@ -88,11 +82,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class JsonDecoder:
-    """Decodes JSON objects of plain fields.
-
-    Args:
-        fields: what to decode; other fields of an object are ignored.
-    """
+    """Decodes JSON objects of plain fields."""
 
     fields: tuple[JsonField, ...]
 
@@ -107,11 +97,7 @@ class JsonDecoder:
         return cls(tuple(found))
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """Decode many values. A null value gives nulls, as in Spark.
-
-        Args:
-            values: binary.
-        """
+        """Decode many values. A null value gives nulls, as in Spark."""
         decode, bad = self._decoder.decode, unsafe_text(values)
         texts, rows = values.to_pylist(), list[Any]()
         for at in bad:

@@ -26,23 +26,14 @@ _SHOWN: Final = 40
 
 @dataclass(frozen=True)
 class MisreadValues:
-    """Finds them in the columns of one schema. Fields within a ``STRUCT``, ``ARRAY`` or ``MAP`` are not looked at.
-
-    Args:
-        decimals: names of the columns of type ``DECIMAL``.
-        timestamps: names of the columns of type ``TIMESTAMP``.
-    """
+    """Finds them in the columns of one schema. Fields within a ``STRUCT``, ``ARRAY`` or ``MAP`` are not looked at."""
 
     decimals: tuple[str, ...] = ()
     timestamps: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, schema: str | None) -> MisreadValues:
-        """For a schema in Spark DDL. One that is not understood here has no such column.
-
-        Args:
-            schema: None for values that stay as they are.
-        """
+        """For a schema in Spark DDL. One that is not understood here has no such column."""
         types = parse_schema(schema) or {} if schema is not None else {}
         decimals, timestamps = (
             tuple(name for name, kind in types.items() if kind.name == wanted) for wanted in ("DECIMAL", "TIMESTAMP")
@@ -50,11 +41,7 @@ class MisreadValues:
         return cls(decimals, timestamps)
 
     def find(self, values: pa.ChunkedArray) -> dict[int, str]:
-        """By index, the column and what is wrong with it; a value that is no JSON is left out.
-
-        Args:
-            values: binary.
-        """
+        """By index, the column and what is wrong with it; a value that is no JSON is left out."""
         if not self._checks:
             return {}
         found = ((at, self._reason(value)) for at, value in enumerate(values.to_pylist()) if value is not None)

@@ -47,7 +47,6 @@ class RowCodec:
 
     Args:
         texts: by accumulator, whether it is a text.
-        layout: the number with which such a row begins.
     """
 
     texts: tuple[bool, ...]

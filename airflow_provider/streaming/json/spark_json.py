@@ -40,11 +40,7 @@ class SchemaMisfit:
     schema: str | None = None
 
     def reason(self, value: bytes) -> str | None:
-        """The column that a value does not fit, its type, and what was found; None where none is seen.
-
-        Args:
-            value: a JSON object that Spark did not take for the schema.
-        """
+        """The column that a value does not fit, its type, and what was found; None where none is seen."""
         try:
             return next(_misfits(_within(self._types, value)), None)
         except (msgspec.MsgspecError, ValueError, IndexError, StopIteration, RecursionError):

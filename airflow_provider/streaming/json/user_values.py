@@ -225,10 +225,6 @@ def rows_of(returned: Iterable[Any] | None) -> list[Any]:
 def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
     """A row with the key's columns in front.
 
-    Args:
-        key: their texts, by name.
-        row: as the job's function returned it.
-
     Raises:
         TypeError: the row is no dict.
         ValueError: it has a column of the key with something else in it: the record's key and its value would differ.

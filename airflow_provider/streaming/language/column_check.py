@@ -29,7 +29,6 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
 
     Args:
         schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``. Or its columns themselves.
-        steps: narrow steps, in order.
 
     Returns:
         By name the types, in the order of the columns; None where the schema is left to Spark.
@@ -50,11 +49,6 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
 def written_columns(where: str, schema: str | Columns | None, steps: Sequence[Step]) -> tuple[str, ...]:
     """All columns that the rows have after some steps, for what writes them as they are.
 
-    Args:
-        where: which method writes them, for the error.
-        schema: as of `columns_after`.
-        steps: as of `columns_after`.
-
     Raises:
         ConfigurationError: they are known to Spark alone.
     """
@@ -68,15 +62,7 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
 
 
 def check_event_time(columns: Columns, column: str, where: str) -> None:
-    """Refuse a column of event times that there is not, or that holds no time.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        where: the argument that names it, for the error.
-
-    Raises:
-        ConfigurationError: it holds no time.
-    """
+    """Refuse a column of event times that there is not, or that holds no time."""
     kind = find_column(where, column, columns)
     if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
         raise ConfigurationError(
@@ -86,16 +72,7 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
 
 
 def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> None:
-    """Refuse a column of `group_by()` that there is not, or that has no text of its own.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        key: the column's name.
-        method: that names it, for the error.
-
-    Raises:
-        ConfigurationError: it cannot be grouped by.
-    """
+    """Refuse a column of `group_by()` that there is not, or that has no text of its own."""
     kind = find_column(method, key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(
@@ -105,16 +82,7 @@ def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> No
 
 
 def check_operation(columns: Columns, key: str, operation: Operation) -> None:
-    """Refuse an operation that names a column that there is not, or that has a type that it cannot take.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        key: the column of `group_by()`.
-        operation: what is to be done with them.
-
-    Raises:
-        ConfigurationError: it cannot be done, or a result would have the key's name.
-    """
+    """Refuse an operation that names a column that there is not, or that has a type that it cannot take."""
     if isinstance(operation, Aggregation):
         for aggregate in operation.aggregates:
             _check_aggregate(aggregate, operation.by or (key,), columns)
@@ -163,11 +131,6 @@ def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns)
 
 def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
     """The type of a column as Spark finds it: without regard to case, and by its path in a struct.
-
-    Args:
-        where: which method names it, for the error.
-        name: of the column, or a path.
-        columns: of the rows.
 
     Returns:
         None for a type that only Spark knows.

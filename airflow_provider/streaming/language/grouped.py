@@ -50,8 +50,6 @@ class GroupedStream:
     """A stream and what it is grouped by; `Stream.group_by` makes it.
 
     Args:
-        stream: whose rows are grouped.
-        by: the columns, in order.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the topic.
         partitions: of the internal topic; None for as many as the stream's topic has.
         window: of event time, by which they are grouped too; None for none.

@@ -10,9 +10,9 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
-from airflow_provider.streaming.language.column_check import RECORD, Columns, check_grouping, find_column
+from airflow_provider.streaming.language.column_check import Columns, check_grouping, find_column
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
-from airflow_provider.streaming.terms.sql_type import SqlType
+from airflow_provider.streaming.terms.sql_type import RECORD, SqlType
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
@@ -26,10 +26,6 @@ class Join:
     """Rows of two sides, brought together by one column; `Stream.join` and `Table.join` make it.
 
     Args:
-        left: one side.
-        right: the other.
-        operation: what is done with them.
-        columns: of its rows.
         name: of the store and of the internal topic; None for one that follows from where the rows go.
         partitions: of the internal topic; None for as many as the left side's topic has.
     """
@@ -60,11 +56,6 @@ class Join:
 
 def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> tuple[JoinedColumns, Columns]:
     """The columns of a join's rows: that of the key, the left side's and the right side's.
-
-    Args:
-        left: one side.
-        right: the other.
-        on: the column that both have.
 
     Raises:
         ConfigurationError: a side lacks it, it has another type there or none that can be a key; another column is in
@@ -112,25 +103,13 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
 
 
 def check_how(how: object, choices: Sequence[str] = _HOWS, why: str = "") -> None:
-    """Refuse a kind of join that there is not.
-
-    Args:
-        how: what was given.
-        why: there are no others, for the error.
-
-    Raises:
-        ConfigurationError: it is none of them.
-    """
+    """Refuse a kind of join that there is not."""
     if how not in choices:
         raise ConfigurationError(f"join() got how={how!r}: choose one of {', '.join(map(repr, choices))}{why}.")
 
 
 def check_join_names(name: object, partitions: object) -> None:
-    """Refuse what cannot name a store, and what is no number of partitions.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
+    """Refuse what cannot name a store, and what is no number of partitions."""
     if name is not None:
         check_kind("join() got name=", name, str, 'one text, such as name="enriched"')
         check_name("join() name", str(name))

@@ -31,8 +31,6 @@ class Result:
     """Aggregates by key, or what a function makes of each key; `GroupedStream` makes it.
 
     Args:
-        grouped: the rows.
-        operation: what is done with the rows of a key.
         name: of the store and of the internal topic; None for the sink's topic.
         combine: whether rows are aggregated before they go through an internal topic.
     """

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.language.column_check import RECORD
 from airflow_provider.streaming.language.sql_text import call_of, calls_in, has_over, is_column, split_alias, words_in
+from airflow_provider.streaming.terms.sql_type import RECORD
 from airflow_provider.streaming.terms.steps import Select, Selected
 
 _EXPLODE: Final = "explode"
@@ -24,9 +24,6 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
     Args:
         expressions: each Spark SQL with ``AS`` and a name, the name of a column, or ``*``.
         name: under which records are counted of which ``explode`` makes nothing; None for ``no_<its column>``.
-
-    Raises:
-        ConfigurationError: there is none, one is no text or has no name, two have one, or there are two generators.
     """
     if not expressions:
         raise ConfigurationError('select() got nothing: give the columns that the rows shall have, such as "line".')
@@ -47,15 +44,7 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
 
 
 def refuse_generator(where: str, expression: object) -> None:
-    """Refuse what would make several rows of one, or none, where a row has to stay one.
-
-    Args:
-        where: the method, for the error.
-        expression: what it was given; a Column is left to Spark.
-
-    Raises:
-        ConfigurationError: it calls a generator.
-    """
+    """Refuse what would make several rows of one, or none, where a row has to stay one."""
     found = sorted(calls_in(expression) & GENERATORS) if isinstance(expression, str) else []
     if found:
         raise ConfigurationError(
@@ -145,11 +134,7 @@ def refuse_other_rows_needed(where: str, expression: object) -> None:
     """Refuse window functions and aggregates in a step.
 
     Args:
-        where: the method, for the error.
         expression: what it was given; a Column is left to Spark, and so is one with a subquery or a comment.
-
-    Raises:
-        ConfigurationError: it needs other rows than its own.
     """
     if not isinstance(expression, str) or "select" in words_in(expression):
         return

@@ -22,10 +22,6 @@ class Sink:
 
     Args:
         topic: which has to exist.
-        of: what is written.
-
-    Raises:
-        ConfigurationError: the topic is no text, or no topic's name.
     """
 
     topic: str
@@ -42,7 +38,6 @@ class KeyedRows:
     """Rows that are written as they are; `Stream.sink` makes it.
 
     Args:
-        stream: whose rows they are.
         key: the column whose text is the new records' key.
         columns: that the new values hold, in order, the key's among them.
     """

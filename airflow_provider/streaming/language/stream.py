@@ -10,7 +10,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.language.column_check import (
-    RECORD,
     Columns,
     columns_after,
     find_column,
@@ -33,7 +32,7 @@ from airflow_provider.streaming.language.stream_join import (
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
-from airflow_provider.streaming.terms.sql_type import check_schema
+from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -51,10 +50,8 @@ class Stream:
         topic: that it reads; for a join, what is joined, in words.
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
-        steps: narrow steps, in order.
         declared_time: its event time, as `stream` was told of it; None where none is read.
         origin: the join that its rows come from; None for a topic.
-        others: streams that are united with it, each with its own steps.
     """
 
     topic: str
@@ -81,14 +78,7 @@ class Stream:
         return columns_after(self._given, steps)
 
     def written_columns(self, where: str) -> tuple[str, ...]:
-        """All of its columns, for what writes its rows as they are.
-
-        Args:
-            where: which method writes them, for the error.
-
-        Raises:
-            ConfigurationError: they are known to Spark alone.
-        """
+        """All of its columns, for what writes its rows as they are."""
         return written_columns(where, self._given, self.steps)
 
     @property

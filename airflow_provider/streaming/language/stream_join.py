@@ -56,10 +56,6 @@ def join_with_stream(left: Stream, right: Stream, on: str, how: How, interval: t
     """A stream's rows with those of another one that are near in time; see `Stream.join`.
 
     Args:
-        left: one side.
-        right: the other.
-        on: the column that both have.
-        how: which rows come out.
         interval: how much earlier and how much later than a left row the right one may be, in ms.
 
     Raises:
@@ -73,11 +69,7 @@ def join_with_stream(left: Stream, right: Stream, on: str, how: How, interval: t
 
 
 def refuse_interval(right: Table, given: Mapping[str, str | None]) -> None:
-    """Refuse an interval for a table.
-
-    Raises:
-        ConfigurationError: there is one.
-    """
+    """Refuse an interval for a table."""
     for what, value in given.items():
         if value is not None:
             raise ConfigurationError(
@@ -117,11 +109,7 @@ def interval_of(
 
 
 def refuse_other_rows(first: Stream, other: Stream) -> None:
-    """Refuse to unite streams whose rows differ.
-
-    Raises:
-        ConfigurationError: they have not the same columns, or not the same event time.
-    """
+    """Refuse to unite streams whose rows differ."""
     both = f"union() of the streams of {first.topic!r} and {other.topic!r}"
     one, two = ({name.lower(): name for name in side.columns or {}} for side in (first, other))
     if one.keys() != two.keys():

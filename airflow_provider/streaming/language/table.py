@@ -26,9 +26,7 @@ class Table:
 
     Args:
         topic: that it reads; for two tables, what they are, in words.
-        schema: of the JSON value, in Spark DDL.
         key: the column whose text is the records' key.
-        event_time: of its records.
         origin: the join that it is made by; None for a topic.
         broadcast: whether each task that joins it has all of it.
     """
@@ -167,11 +165,7 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
 
 
 def check_table_key(side: Table, on: str) -> None:
-    """Refuse to join a table on another column than its key, under which its rows and deletions come.
-
-    Raises:
-        ConfigurationError: it is another.
-    """
+    """Refuse to join a table on another column than its key, under which its rows and deletions come."""
     if side.key.lower() != on.lower():
         raise ConfigurationError(
             f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "

@@ -23,25 +23,13 @@ if TYPE_CHECKING:
 
 
 def check_emit(emit: object) -> None:
-    """Refuse what `aggregate(emit=...)` does not know.
-
-    Raises:
-        ConfigurationError: it is neither ``"update"`` nor ``"close"``.
-    """
+    """Refuse what `aggregate(emit=...)` does not know."""
     if emit not in get_args(Emit):
         raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
 
 
 def check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:
-    """Refuse windows without event time, or of another one.
-
-    Args:
-        window: of ``group_by()``.
-        event_time: of the source; None where none is read.
-
-    Raises:
-        ConfigurationError: they do not fit together.
-    """
+    """Refuse windows without event time, or of another one."""
     if event_time is None:
         raise ConfigurationError(
             f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "
@@ -58,17 +46,7 @@ def check_window(window: Window | SessionWindow, event_time: EventTime | None) -
 def check_time(
     event_time: EventTime | None, key: str, window: Window | SessionWindow | None, operation: Operation, emit: Emit
 ) -> None:
-    """Refuse windows without event time, or of another one, and what windows cannot be had with.
-
-    Args:
-        event_time: of the source; None where none is read.
-        key: the column of ``group_by()``.
-        window: of ``group_by()``; None for none.
-        emit: when it emits.
-
-    Raises:
-        ConfigurationError: they do not fit together.
-    """
+    """Refuse windows without event time, or of another one, and what windows cannot be had with."""
     if isinstance(operation, DropDuplicates):
         if event_time is None:
             raise ConfigurationError(
@@ -106,14 +84,7 @@ def check_time(
 def operation_in_time(
     operation: Operation, window: Window | SessionWindow | None, event_time: EventTime | None, emit: Emit
 ) -> Operation:
-    """An operation, with its windows where it has them; `time_check.check_time` has found that they fit together.
-
-    Args:
-        operation: as the user wrote it.
-        window: None for none.
-        event_time: of the rows; None where none is read.
-        emit: when it emits.
-    """
+    """An operation, with its windows where it has them; `time_check.check_time` has found that they fit together."""
     if isinstance(operation, DropDuplicates):
         return dataclasses.replace(operation, event_time=event_time)
     if window is None:
@@ -130,13 +101,6 @@ def refuse_missing_time(method: str, stream: Stream) -> None:
     """Refuse to ask for an event time behind a join of two streams, with what to do instead.
 
     Other streams without one pass: what needs it says how to name it.
-
-    Args:
-        method: that needs the event time, for the error.
-        stream: of whose rows it does.
-
-    Raises:
-        ConfigurationError: the rows come from a join of two streams.
     """
     for branch in stream.branches:
         if branch.event_time is None and _is_of_two_streams(branch.origin):

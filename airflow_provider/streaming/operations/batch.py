@@ -20,8 +20,6 @@ class FunctionError(Exception):
 
     Args:
         offset: of the row; where none of a call's rows goes wrong alone, of the first, and the reason names them all.
-        key: the key as text.
-        reason: what was raised, in one line.
         alone: whether the row goes wrong whatever lies beside it.
     """
 
@@ -36,7 +34,6 @@ class Changes:
 
     Args:
         state: pairs of key and new state; None deletes it.
-        output: pairs of key and value for the sink.
         failed: of the rows that were left out, in the order of their offsets.
         dropped: by name, how many records the operation dropped, as filters do.
         output_offsets: of the rows that `output` has, in its order, where an operation lets rows through; empty where
@@ -70,11 +67,7 @@ class StateReader(Protocol):
 
 
 class StoreReader:
-    """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys.
-
-    Args:
-        replica: the store.
-    """
+    """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -82,11 +75,7 @@ class StoreReader:
         self._values: list[bytes | None] = []
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`.
-
-        Raises:
-            StoreCorruptedError: a block cannot be read.
-        """
+        """See `StateReader`."""
         values = self._replica.get_many(keys)
         self._keys += keys
         self._values += values
@@ -129,11 +118,7 @@ class StoreReader:
 
 
 class KnownState:
-    """What is known already, with what some rows have made of it: nothing else is read.
-
-    Args:
-        known: by key.
-    """
+    """What is known already, with what some rows have made of it: nothing else is read."""
 
     def __init__(self, known: Mapping[bytes, bytes | None]) -> None:
         self._known = dict(known)

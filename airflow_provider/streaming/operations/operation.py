@@ -35,7 +35,6 @@ class Batch:
         key_name: the key column's name, for the output.
         rows: columns ``__key`` (binary), ``__offset`` (int64), with event time ``__event_ms``, and those that the
             operation reads, in the order of their offsets. Once they are placed, ``__key`` is what state is kept by.
-        before: the time of the task before them.
         after: the time of the task after them.
         late: how many records came too late and are not among them.
     """
@@ -54,7 +53,6 @@ class Batch:
         """The rows, once it is known how they move time, and which came too late.
 
         Args:
-            rows: all of them.
             after: the time of the task after all of them.
             in_time: those that did not come too late; None for all. A record is late when none of its rows is left.
         """
@@ -68,11 +66,7 @@ class Decoder(Protocol):
     """Reads the values of records in the worker."""
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """The columns of the rows, and which values are none.
-
-        Args:
-            values: binary.
-        """
+        """The columns of the rows, and which values are none."""
 
 
 class Operation(ABC):
@@ -103,11 +97,7 @@ class Operation(ABC):
         return None
 
     def of_rows(self, schema: pa.Schema) -> Operation:
-        """The same, once it is known of which rows an earlier stage makes its records.
-
-        Args:
-            schema: of those rows.
-        """
+        """The same, once it is known of which rows an earlier stage makes its records."""
         return self
 
     @property
@@ -122,7 +112,6 @@ class Operation(ABC):
         """What the state means that it writes into an empty store.
 
         Args:
-            key_name: the key column's name.
             key_type: its type before it became text; None while it is not known.
             schema: of the rows that it gets, with `columns` at least; None while the types are not known, which are
                 left out then.
@@ -137,7 +126,6 @@ class Operation(ABC):
         """Its signature behind an internal topic, with how it reads what is on the way.
 
         Args:
-            signature: of its state.
             schema: of the rows that it gets; None while their types are not known.
             before: by source topic, the operations of the stages that write the internal topic.
         """
@@ -182,10 +170,6 @@ class Operation(ABC):
         """The changes without the records to blame for a state or an output that is larger than its topic takes.
 
         Args:
-            batch: placed.
-            changes: of its rows.
-            state: that they were merged with.
-            limits: of the topics.
             tolerant: leave those records out, instead of raising.
 
         Raises:
@@ -208,8 +192,6 @@ class Operation(ABC):
 
         Args:
             batch: placed; without rows where time alone goes on.
-            changes: of its rows.
-            state: reads the store as it was before the batch.
         """
         return changes
 
@@ -266,7 +248,6 @@ class Operation(ABC):
         Args:
             items: keys and values of the store.
             schema: as of `decode_states`.
-            time: of the task.
             read: gives the values of further keys.
 
         Returns:

@@ -84,7 +84,6 @@ class Process(Operation):
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
-        by: as of `Aggregation`.
     """
 
     function: ProcessFunction
@@ -132,12 +131,7 @@ class GroupedProcess:
         self._sizes = sizes
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool) -> Changes:
-        """See `Operation.merge`.
-
-        Args:
-            old: the keys' state, in their order.
-            tolerant: leave out the rows that make the function raise, instead of raising.
-        """
+        """See `Operation.merge`."""
         state_changes: list[tuple[bytes, bytes | None]] = []
         output: list[tuple[bytes, bytes]] = []
         failed: list[FunctionError] = []
@@ -270,9 +264,6 @@ def time_limit(seconds: float | None) -> AbstractContextManager[None]:
 
     By an alarm signal, so it interrupts Python code and what waits in the kernel, in the main thread, where Spark's
     worker runs functions. It does not interrupt a library that computes without returning to Python.
-
-    Args:
-        seconds: the limit; None for none.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         return _NO_LIMIT
@@ -331,12 +322,6 @@ def process_operation(
     function: ProcessFunction, columns: Sequence[str] | None, timeout_s: float | None, version: int
 ) -> Process:
     """The operation that `process()` was asked for.
-
-    Args:
-        function: see `check_process_function`.
-        columns: that its rows hold.
-        timeout_s: of a call, in seconds; None for no limit.
-        version: of its state.
 
     Raises:
         ConfigurationError: an argument is not what it has to be.

@@ -25,11 +25,7 @@ class Repartition(Operation):
     columns: tuple[str, ...]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
-
-        Raises:
-            ConfigurationError: a column has a type that does not come back from JSON as it was.
-        """
+        """See `Operation.signature`: without state, but records under another key would mix with those on the way."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"The column {name!r} of type {kind} cannot be repartitioned by "

@@ -54,7 +54,6 @@ class _Rows:
     """What the operation of a stage gets; of a stage before an internal topic, this is what it writes, too.
 
     Args:
-        topic: that it is read from.
         key: the type of the key, before it became text.
         columns: the types of what the operation reads.
     """
@@ -75,8 +74,6 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
     its rows are known when its turn comes, and what cannot be done with them is found before anything runs.
 
     Args:
-        job: as the user wrote it.
-        topics: what was found out about its topics.
         types_of: asked for each source that Spark decodes, and for no other.
 
     Raises:
@@ -97,14 +94,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
 def _compiled(
     job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf
 ) -> tuple[CompiledStage, _Rows]:
-    """A stage, and what its operation gets.
-
-    Args:
-        job: of the stage.
-        topics: as of `compile_job`.
-        written: by the stages before it.
-        types_of: as of `compile_job`.
-    """
+    """A stage, and what its operation gets."""
     decoder: Decoder | None
     fed = _fed(job, plan, written) if plan.internal else None
     operation = plan.operation if fed is None else plan.operation.of_rows(fed.columns)
@@ -149,11 +139,7 @@ def _compiled(
 
 
 def _fed(job: StatefulJob, plan: StagePlan, written: _Written) -> _Rows:
-    """What the stages before it write for a stage.
-
-    Raises:
-        ConfigurationError: the sides of a join have keys of two types.
-    """
+    """What the stages before it write for a stage."""
     if not plan.operation.sided:
         return written[plan.source_topic, None]
     left, right = (written[plan.source_topic, side] for side in (LEFT, RIGHT))

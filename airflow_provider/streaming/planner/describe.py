@@ -12,12 +12,7 @@ from airflow_provider.streaming.terms.steps import step_text
 
 
 def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
-    """All that follows from a job's stages: which topics there are, and how many partitions each has.
-
-    Args:
-        stages: as the planner cut them.
-        dead_letter: where its dead letters go; None for nowhere.
-    """
+    """All that follows from a job's stages: which topics there are, and how many partitions each has."""
     topics: dict[str, JobTopic] = {}
     for stage in stages:
         if not stage.internal:

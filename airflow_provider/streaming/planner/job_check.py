@@ -19,15 +19,7 @@ from airflow_provider.streaming.planner.stage_plan import StagePlan
 
 
 def check_sinks(application_id: str, topics: Sequence[str]) -> None:
-    """Refuse two sinks of one topic, before what follows from it: that their stores would have one name, too.
-
-    Args:
-        application_id: of the job.
-        topics: of its sinks.
-
-    Raises:
-        ConfigurationError: two are one.
-    """
+    """Refuse two sinks of one topic, before what follows from it: that their stores would have one name, too."""
     for at, topic in enumerate(topics):
         if topic in topics[:at]:
             raise ConfigurationError(
@@ -42,16 +34,7 @@ def check_topics(
     sinks: Sequence[str],
     dead_letter: str | None,
 ) -> None:
-    """Refuse a job that would read what it writes, or write two kinds of records into one topic.
-
-    Args:
-        application_id: of the job.
-        sinks: the topics that the user names for what comes out.
-        dead_letter: where its dead letters go; None for nowhere.
-
-    Raises:
-        ConfigurationError: two of them are one topic, or one is a topic that the application keeps for itself.
-    """
+    """Refuse a job that would read what it writes, or write two kinds of records into one topic."""
     sources = dict.fromkeys(stage.source_topic for stage in stages if not stage.internal)
     named = [
         *(("stream()", topic) for topic in sources),
@@ -109,14 +92,8 @@ def check_union(
     A record says nothing of its columns' types: what is behind the topic takes those of the first stream for all.
 
     Args:
-        first: the topic that the first stream reads.
         first_types: the types of what it writes, the key's among them, in the words of a schema; None for one that is
             not known.
-        other: the topic of the other stream.
-        other_types: the same of the other one.
-
-    Raises:
-        ConfigurationError: a column has two types.
     """
     for name, kind in first_types.items():
         now = other_types[name]
@@ -131,9 +108,6 @@ def check_unions(stages: Sequence[StagePlan]) -> None:
     """Refuse what is seen without Spark, where the job is written: columns of plain types that no step computes.
 
     The others `compile_job` compares.
-
-    Raises:
-        ConfigurationError: a column of two streams of a union has two types.
     """
     first = dict[tuple[str | None, int | None], StagePlan]()
     for stage in stages:
@@ -192,15 +166,7 @@ _OF_SPARK: Final = frozenset(
 
 
 def kafka_options(given: object) -> tuple[tuple[str, str], ...]:
-    """The options of Spark's Kafka source that a job may set.
-
-    Args:
-        given: a dict of texts.
-
-    Raises:
-        ConfigurationError: it is no dict; one is set by the instance itself; or Spark's Kafka source knows none of that
-            name.
-    """
+    """The options of Spark's Kafka source that a job may set."""
     where = "options() got kafka"
     if not isinstance(given, Mapping):
         raise ConfigurationError(f'{where}={given!r}: give a dict, such as {{"kafka.max.poll.records": "2000"}}.')
@@ -217,14 +183,7 @@ def kafka_options(given: object) -> tuple[tuple[str, str], ...]:
 
 
 def check_kafka_options(names: Iterable[str]) -> None:
-    """Refuse what the package sets itself.
-
-    Args:
-        names: of ``options(kafka=...)``.
-
-    Raises:
-        ConfigurationError: one of them cannot be set.
-    """
+    """Refuse what the package sets itself."""
     for name in names:
         lower = name.lower()
         why = _OF_THE_CONNECTION if lower.startswith(_TAKEN_PREFIXES) else _TAKEN.get(lower)

@@ -24,11 +24,8 @@ class StagePlan:
         internal: whether `source_topic` is a repartition topic.
         schema: of the JSON value, in Spark DDL; None leaves the value as it is, or, where `internal`, takes what the
             earlier stage writes.
-        steps: narrow steps, in order.
         key: the column that the operation groups by; where it repartitions, the key of the new records.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the source.
-        operation: what is done with the rows of a key.
-        event_time: of the rows; None where none is read.
         store: the store's name; None for a stage that keeps no state: its commit records stand in a topic of its own.
         output_topic: the sink, or the repartition topic that a later stage reads; None for none.
         further_outputs: topics that get the same records as `output_topic`, in the same transactions: a join that

@@ -63,8 +63,6 @@ class _Planner:
     """The stages so far.
 
     Args:
-        application_id: of the job.
-        stages: in the order of their numbers.
         made: by join, by its identity, the number of the stage that makes its rows.
     """
 
@@ -173,9 +171,6 @@ class _Planner:
         """The stages of a join: one that writes the rows of each side into an internal topic, and one that reads that.
 
         Args:
-            join: of two sides.
-            name: of its store and its internal topic.
-            topic: that its rows are written to.
             feeds: whether that is an internal topic, too.
 
         One that another branch uses, too, is there already, and writes into one more topic.
@@ -215,12 +210,7 @@ class _Planner:
         )
 
     def _source(self, branch: Stream | Table, name: str) -> _Source:
-        """What a stage reads; where that is made by a join, its stages come first.
-
-        Args:
-            branch: of one topic or join.
-            name: of what is made of it.
-        """
+        """What a stage reads; where that is made by a join, its stages come first."""
         join = branch.origin
         if join is None:
             return {"source_topic": branch.topic, "internal": False, "schema": branch.schema}

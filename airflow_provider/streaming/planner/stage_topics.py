@@ -25,12 +25,7 @@ def changelog_of(application_id: str, plan: StagePlan) -> str:
 def changelog_spec_of(
     application_id: str, plan: StagePlan, partitions: int, replication_factor: int | None = None
 ) -> TopicSpec:
-    """How the topic of `changelog_of` has to be.
-
-    Args:
-        partitions: of its source.
-        replication_factor: as of `TopicSpec`.
-    """
+    """How the topic of `changelog_of` has to be."""
     if plan.store is None:
         return commits_spec(application_id, plan.number, partitions, replication_factor)
     return changelog_spec(application_id, plan.store, partitions, replication_factor, windowed=plan.windowed)
@@ -38,10 +33,6 @@ def changelog_spec_of(
 
 def partitions_read(plans: Sequence[StagePlan], of_sources: Mapping[str, int]) -> dict[str, int]:
     """By topic that a stage reads, how many partitions it has, or is to have where an earlier stage writes it.
-
-    Args:
-        plans: of the job.
-        of_sources: by topic that the user's programs fill, how many it has.
 
     Raises:
         ConfigurationError: no stage writes what another one reads.
@@ -71,16 +62,7 @@ def internal_specs(
     of_sources: Mapping[str, int],
     replication_factor: int | None = None,
 ) -> tuple[TopicSpec, ...]:
-    """The repartition topics, changelogs and commit topics of a job, as they have to be.
-
-    Args:
-        plans: of the job.
-        of_sources: by topic that the user's programs fill, how many partitions it has.
-        replication_factor: as of `TopicSpec`.
-
-    Raises:
-        ConfigurationError: no stage writes what another one reads.
-    """
+    """The repartition topics, changelogs and commit topics of a job, as they have to be."""
     partitions = partitions_read(plans, of_sources)
     names = dict.fromkeys(plan.source_topic for plan in plans if plan.internal)
     between = [repartition_spec(name, partitions[name], replication_factor) for name in names]

@@ -13,11 +13,7 @@ _MAX_CHARS: Final = 80
 
 
 def given_text(value: object) -> str:
-    """What was given, in few words, for an error.
-
-    Args:
-        value: anything.
-    """
+    """What was given, in few words, for an error."""
     text = repr(value)
     if len(text) <= _MAX_CHARS:
         return text
@@ -31,12 +27,7 @@ def check_kind(where: str, value: object, kinds: type | tuple[type, ...], expect
 
     Args:
         where: the method and its argument, such as ``stream() got topic=``.
-        value: what was given.
-        kinds: what it may be.
         expected: the same in words, with an example.
-
-    Raises:
-        ConfigurationError: it is of none of them.
     """
     if not isinstance(value, kinds):
         raise ConfigurationError(f"{where}{given_text(value)}: give {expected}.")
@@ -46,14 +37,9 @@ def check_number(where: str, value: object, unit: str, *, whole: bool = False, n
     """Refuse what is no number above 0.
 
     Args:
-        where: as in `check_kind`.
         value: what was given; None is taken.
-        unit: such as ``seconds``.
         whole: whether fractions are refused, too.
         none: what None means, for the message; empty where it means that nothing was given.
-
-    Raises:
-        ConfigurationError: it is none.
     """
     if value is None:
         return

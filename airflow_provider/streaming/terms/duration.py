@@ -59,11 +59,7 @@ def _whole(digits: str) -> int:
 
 
 def duration_text(ms: int) -> str:
-    """The same in words, for messages and signatures: one text for each length.
-
-    Args:
-        ms: 0 or more.
-    """
+    """The same in words, for messages and signatures: one text for each length."""
     words = []
     for unit, length in _UNITS.items():
         number, ms = divmod(ms, length)

@@ -131,10 +131,6 @@ def check_schema(schema: str | None, where: str) -> None:
 
     A schema that is not understood is left to Spark.
 
-    Args:
-        schema: of the source's values, in Spark DDL; None for values that stay as they are.
-        where: what was given it, for the error.
-
     Raises:
         ConfigurationError: a column stands there twice, also in another case, or has the name of the record's own
             column, or is of a type that Spark does not have.

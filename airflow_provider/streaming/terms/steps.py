@@ -56,12 +56,7 @@ class Select:
 
 @dataclass(frozen=True)
 class CompositeKey:
-    """A step that adds the key of several columns: a JSON array of their texts, null where one of them is.
-
-    Args:
-        name: of the column that it adds.
-        columns: those that it is made of, in order.
-    """
+    """A step that adds the key of several columns: a JSON array of their texts, null where one of them is."""
 
     name: str
     columns: tuple[str, ...]
@@ -71,11 +66,7 @@ Step = Filter | WithColumn | Select | CompositeKey
 
 
 def drop_names(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The names under which rows that steps drop are counted, by the numbers with which they are marked.
-
-    Args:
-        steps: of a stage, in order.
-    """
+    """The names under which rows that steps drop are counted, by the numbers with which they are marked."""
     return tuple(step.name for step in steps if isinstance(step, (Filter, Select)) and step.name is not None)
 
 

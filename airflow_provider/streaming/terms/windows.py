@@ -14,8 +14,6 @@ class Window:
     """Windows of one size, which begin in equal distances: from `start` (included) to `start` + `size` (excluded).
 
     Args:
-        column: of the event time.
-        size_ms: how long a window is.
         slide_ms: from the start of one to the start of the next; `size_ms` for windows that do not overlap.
         offset_ms: where one of them starts, from 1970-01-01T00:00:00Z on; below `slide_ms`, may be negative.
     """
@@ -40,7 +38,6 @@ class SessionWindow:
     """Windows by group that go on while records come: each ends `gap` after its last record's time.
 
     Args:
-        column: of the event time.
         gap_ms: without a record, after which it ends.
     """
 

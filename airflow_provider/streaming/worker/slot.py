@@ -101,7 +101,6 @@ class Slot:
         """Do what a call from the driver asks for.
 
         Args:
-            plan: the newest.
             rows: of this slot's active tasks, in pieces as they arrive; none in a round.
             attempts_left: whether Spark would try again, so that a bad record may raise instead of failing the task.
 
@@ -158,13 +157,7 @@ _LOOK_S = 1.0
 
 
 class PlanExecution:
-    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions.
-
-    Args:
-        registry: opens and closes the tasks.
-        reader: of their changelogs.
-        duties: of the standbys; they end where one is promoted.
-    """
+    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions."""
 
     def __init__(self, registry: TaskRegistry, reader: RestoreConsumer, duties: StandbyDuties) -> None:
         self._registry, self._reader, self._duties = registry, reader, duties
@@ -177,7 +170,6 @@ class PlanExecution:
 
         Args:
             plans: one per task; the newest is the truth, whatever was held before.
-            number: of the plans (`SlotPlan.number`).
         """
         now, (applied, at) = time.monotonic(), self._applied
         if number is not None and number == applied and now - at < _LOOK_S and self._registry.settled:

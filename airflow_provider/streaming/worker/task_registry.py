@@ -70,11 +70,7 @@ def reaction_to_error(error: Exception) -> Reaction:
 
 
 def reaction_to_batch_error(error: Exception, attempts_left: bool) -> Reaction:
-    """To an error of processing rows.
-
-    Args:
-        attempts_left: whether Spark would try the rows again.
-    """
+    """To an error of processing rows."""
     found = class_of(error)
     if found is ErrorClass.OWNER:
         return Reaction.WAIT
@@ -106,12 +102,8 @@ class TaskRegistry:
     """Owns which tasks are open here, and why one is not.
 
     Args:
-        stages: of the job, by number.
         reader: gets the changelogs of the tasks that are opened.
-        address: of this worker's handover.
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
-        kafka: makes the clients of a task.
-        failpoints: where the process is to die.
         clock: monotonic seconds, by which what has failed is tried again.
     """
 
@@ -149,11 +141,7 @@ class TaskRegistry:
         return not self._errors and len(tasks) == len(self._plans) and all(task.state in _SETTLED for task in tasks)
 
     def begin_call(self, plans: Sequence[TaskPlan]) -> None:
-        """Close what the plans do not name; every task is tried again.
-
-        Args:
-            plans: of this call.
-        """
+        """Close what the plans do not name; every task is tried again."""
         self._plans = {plan.task: plan for plan in plans}
         self._was_locked = frozenset(p for p, error in self._errors.items() if isinstance(error, StoreLockedError))
         self._errors = {}
@@ -237,12 +225,7 @@ class TaskRegistry:
             self.close(task_id)
 
     def is_tried_again(self, task: Task, plan: TaskPlan) -> bool:
-        """Whether an open task that has failed is to be tried again now, in the same role and generation.
-
-        Args:
-            task: of that plan.
-            plan: the newest.
-        """
+        """Whether an open task that has failed is to be tried again now, in the same role and generation."""
         return task.state is TaskState.FAILED and self._failed.take(plan)
 
     def release(self, folder: str) -> bool:
@@ -306,9 +289,6 @@ class TaskRegistry:
     @contextlib.contextmanager
     def isolating_batch(self, task_id: TaskId, attempts_left: bool) -> Iterator[None]:
         """Processing rows: some errors are worth another attempt by Spark.
-
-        Args:
-            attempts_left: whether Spark would try the rows again.
 
         Raises:
             Exception: what another attempt may get past.

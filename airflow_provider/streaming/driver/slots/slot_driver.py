@@ -112,12 +112,7 @@ class SlotDriver:
         self._thread.start()
 
     def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
-        """Set what to be for each task of this slot; acted upon by the slot's thread at once.
-
-        Args:
-            tasks: the slot's.
-            paused: whether micro-batches are held back.
-        """
+        """Set what to be for each task of this slot; acted upon by the slot's thread at once."""
         if not self._goal.stopping:
             self._goal = self._goal.followed_by(tuple(tasks), paused)
             self._wake.set()
@@ -149,11 +144,7 @@ class SlotDriver:
         return self._calls.called_for_s
 
     def first_call(self, task: TaskStatus) -> float | None:
-        """When the query that brings an active task's rows first called in its generation; None before.
-
-        Args:
-            task: as it was reported.
-        """
+        """When the query that brings an active task's rows first called in its generation; None before."""
         generation, at = self._first_calls.get(task.task, (None, 0.0))
         return at if generation == task.generation else None
 

@@ -116,7 +116,6 @@ class _Running:
     """A query, and what it was begun for.
 
     Args:
-        query: see above.
         began: by task, the generation in which it began.
         surplus_since: since when it reads a partition for nobody, monotonic seconds; None while it does not.
     """
@@ -139,13 +138,10 @@ class SlotQueries:
     Belongs to the slot's thread; `failures` and `lost` may be read from any.
 
     Args:
-        slot: its number, for the log.
-        topic_of: gives the source of a task.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
             offset to begin at. Asked only for tasks whose last query ended with an error: when it ends, so that this is
             the first that is said of it, and before the next one begins.
-        goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
         clock: monotonic seconds, by which a task that was given up is tried again.
@@ -185,10 +181,6 @@ class SlotQueries:
 
     def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
         """End the queries that have no task left, or long one too many; forget those that ended.
-
-        Args:
-            goal: what the slot is to do.
-            report: what its worker said last.
 
         Returns:
             Whether one ended by itself with an error, so that the next one has to wait a moment.

@@ -36,11 +36,7 @@ _WHY: Final = "an instance keeps its stores in one executor"
 
 
 def is_local(master: str) -> bool:
-    """Whether the driver is the only executor; ``local-cluster[...]`` starts executors of its own.
-
-    Args:
-        master: of Spark, such as ``local[4]``.
-    """
+    """Whether the driver is the only executor; ``local-cluster[...]`` starts executors of its own."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
@@ -49,9 +45,6 @@ def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float
 
     A standalone master starts as many executors as cores are asked for, so both numbers of cores have to be equal. The
     parallelism is said too: Spark takes it for 2 until the executor has come, and an instance makes its slots before.
-
-    Args:
-        given: all settings that Spark was started with.
 
     Raises:
         ConfigurationError: they ask for several executors, or do not say how many cores the one may have.
@@ -101,9 +94,6 @@ class ExecutorWatch:
 
     A lost executor is replaced by Spark, perhaps on another host and without the stores: to every task of the instance
     that is the loss of the instance. So it ends, and standbys on other instances take over.
-
-    Args:
-        executors: those that are there, as ``host:port``.
     """
 
     def __init__(self, executors: Callable[[], frozenset[str]]) -> None:
@@ -152,11 +142,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def worker_pool(spark: SparkSession, name: str) -> Iterator[None]:
-    """Functions given to Spark inside run in the pool of this name: Spark keeps one for each environment asked for.
-
-    Args:
-        name: of the pool, unique on a host.
-    """
+    """Functions given to Spark inside run in the pool of this name: Spark keeps one for each environment asked for."""
     with _environment:
         spark.sparkContext.environment["STATEFUL_STREAMS_SLOT"] = name
         yield

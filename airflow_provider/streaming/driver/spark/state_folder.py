@@ -30,14 +30,7 @@ _BEATS: Final = 10
 
 
 def check_state_folder(host: StoreHost, settings: InstanceSettings) -> None:
-    """Refuse a state folder that cannot be made or written to, before any task is opened in it.
-
-    Args:
-        host: where the stores lie.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
+    """Refuse a state folder that cannot be made or written to, before any task is opened in it."""
     found = host.call(functools.partial(_finding, settings.state_dir, settings.application_id))
     if found is not None:
         raise ConfigurationError(found)
@@ -53,12 +46,7 @@ def _finding(state_dir: str, application_id: str) -> str | None:
 
 @dataclass(frozen=True)
 class DiskFigures:
-    """What was measured.
-
-    Args:
-        disk: of all stores.
-        store_bytes: by task, what its database takes.
-    """
+    """What was measured."""
 
     disk: DiskStatus
     store_bytes: Mapping[TaskId, int] = field(default_factory=dict)
@@ -66,9 +54,6 @@ class DiskFigures:
 
 def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
     """Measure the disk of this host.
-
-    Args:
-        state_dir: of the instance.
 
     Raises:
         OSError: it cannot be measured.
@@ -81,12 +66,7 @@ def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
 
 
 class DiskWatch:
-    """Measures every ten heartbeats, in a thread of its own: a disk that hangs must not silence the instance.
-
-    Args:
-        host: where the stores lie.
-        report: gets what was measured.
-    """
+    """Measures every ten heartbeats, in a thread of its own: a disk that hangs must not silence the instance."""
 
     def __init__(self, host: StoreHost, settings: InstanceSettings, report: Callable[[DiskStatus], None]) -> None:
         self._host = host
@@ -134,10 +114,7 @@ class StateCleanup:
     that is given back in the moment in which its store is set aside fails there, and is restored.
 
     Args:
-        host: where the stores lie.
-        directory: of the instance's stores.
         after_ms: how long a task may be unassigned before all that its folder holds is removed.
-        interval_s: between two looks.
     """
 
     def __init__(self, host: StoreHost, directory: StateDirectory, after_ms: int, interval_s: float = 60.0) -> None:
@@ -149,11 +126,7 @@ class StateCleanup:
         self._removal: Future[None] | None = None
 
     def tick(self, held: Callable[[], Collection[TaskId]]) -> None:
-        """Look, when it is time.
-
-        Args:
-            held: the tasks that the newest assignment gives the instance; called when it is time.
-        """
+        """Look, when it is time."""
         now = time.monotonic()
         if now < self._due or (self._removal is not None and not self._removal.done()):
             return

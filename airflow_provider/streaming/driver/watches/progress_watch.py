@@ -41,7 +41,6 @@ class _Mark:
         generation: in which it got the task.
         source_offset: of the next input record.
         restored: the most records that a restore of this generation has applied.
-        since: monotonic seconds.
     """
 
     generation: int
@@ -77,7 +76,6 @@ class StallClock:
         Args:
             task: an active one, as last reported.
             has_work: whether its source has something for it, and it is to process that.
-            now: monotonic seconds.
             until: when a call into its worker began that may still take its time; what comes after does not count.
             ready_at: when its query first called in this generation, monotonic seconds; None before.
             ready_within_s: how long it may take until then.
@@ -177,26 +175,14 @@ class ProgressWatch:
         return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
 
     def seen(self, slot: int, task: TaskStatus, paused: bool) -> TaskStatus:
-        """A task as its slot reported it last, with what the source holds for it, as far as that report still holds.
-
-        Args:
-            slot: whose task it is.
-            task: as the slot reported it last.
-            paused: whether nothing is to be processed for now.
-        """
+        """A task as its slot reported it last, with what the source holds for it, as far as that report still holds."""
         silent_s = self._silent_for_s(slot)
         if task.role is Role.STANDBY and silent_s > _WORKER_SILENT_S:
             task = _unheard(task, silent_s)
         return dataclasses.replace(task, source=self.status(slot, task, paused))
 
     def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
-        """What the source holds for a task, and for how long it has stood still.
-
-        Args:
-            slot: whose task it is.
-            task: as the slot reported it last.
-            paused: whether nothing is to be processed for now.
-        """
+        """What the source holds for a task, and for how long it has stood still."""
         if task.role is not Role.ACTIVE:
             self._offsets.pop(task.task, None)
             self._clock.forget(task.task)

@@ -32,7 +32,6 @@ class RepartitionPurge:
 
     Args:
         status: gives the instance's last heartbeat; None before the first.
-        interval_s: between two looks.
     """
 
     def __init__(
@@ -101,9 +100,7 @@ def next_purge(
     (`slot_decisions.with_overlap`).
 
     Args:
-        before: source offsets at the look before.
         committed: source offsets now, of the tasks that run here.
-        deleted: up to where records were deleted.
     """
     due = {task: min(before[task], offset) - 1 for task, offset in committed.items() if task in before}
     return {task: offset for task, offset in due.items() if offset > deleted.get(task, 0)}

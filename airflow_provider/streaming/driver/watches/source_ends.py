@@ -56,10 +56,6 @@ class SourceEnds:
     therefore read from there on, until one record or the end is seen.
 
     Not safe for several threads. Close it.
-
-    Args:
-        topic: the source.
-        timeout_s: for each request.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, timeout_s: float = 10.0) -> None:

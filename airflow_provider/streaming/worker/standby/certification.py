@@ -31,8 +31,6 @@ def finding(expected: int, found: int, restored: bool) -> Finding:
     """Compare two digests of one position.
 
     Args:
-        expected: in the active's commit record.
-        found: of the standby's store.
         restored: whether that store was restored because it had differed, and has not been certified since.
     """
     if expected == found:
@@ -87,9 +85,7 @@ class Certification:
         """Finish a comparison that is done, begin one that is due.
 
         Args:
-            task: a standby that follows.
             interval_s: between two comparisons; None for none but those that are asked for.
-            may_begin: whether a comparison may begin now.
             asked_by: id of the command that asks for one now, due or not; each asks for one. None for none.
 
         Raises:

@@ -24,9 +24,6 @@ class StandbyDuties:
     """Certification and snapshots of a slot's tasks.
 
     It outlives the stores: what was found out about one decides about its successor.
-
-    Args:
-        stages: of the job, by number.
     """
 
     def __init__(self, settings: InstanceSettings, stages: Mapping[int, StageSpec]) -> None:
@@ -38,8 +35,6 @@ class StandbyDuties:
         """Whether a store has to wait for a snapshot, which is then being fetched.
 
         Args:
-            path: the store's folder, which no process has open.
-            reader: knows the changelog's bounds.
             replay: whether the store is to be restored afresh. That, or a store that differed from its active's, is
                 restored from the changelog alone.
 
@@ -62,12 +57,7 @@ class StandbyDuties:
             snapshots.wait(max(0.0, deadline - time.monotonic()))
 
     def tick(self, tasks: Sequence[Task], isolating: Isolating) -> None:
-        """Finish what is done, begin what is due.
-
-        Args:
-            tasks: those that are followed.
-            isolating: keeps one task's error from the others.
-        """
+        """Finish what is done, begin what is due."""
         self._certify(tasks, isolating)
         self._take_snapshots(tasks, isolating)
 

@@ -51,7 +51,6 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
             decode, or null), ``__key`` and those of the operation; with event time ``__event_ms``, with a dead-letter
             topic ``__value`` and ``__timestamp_ms`` too.
-        group: gets the offsets.
 
     Raises:
         RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
@@ -96,10 +95,8 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     Args:
         task: RUNNING.
         stream_time_ms: where the stream time is to be; one that it has passed moves nothing.
-        group: gets the offsets, which stay as they are.
 
     Raises:
-        ConfigurationError: as `active_step`.
         FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
@@ -204,7 +201,6 @@ class Attempt:
     Args:
         batch: the rows in time.
         state: what was read for them.
-        changes: that they make.
         sure: the records that fail whatever lies beside them.
         unsure: those that fail beside the others.
     """
@@ -225,7 +221,6 @@ def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, 
     Args:
         task: RUNNING.
         rows: none of which was dropped by a filter.
-        before: the time of the task before them.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
@@ -317,8 +312,6 @@ def certain_failures(
 
     Args:
         rows: of the batch, in the order of their offsets, with ``__offset``, ``__key`` and perhaps ``__event_ms``.
-        failures: of some of their records.
-        before: the time of the task before the batch.
         sided: whether the rows are of two sides, each with a time of its own.
     """
     by_offset = {failure.offset: failure for failure in reversed(failures)}

@@ -33,11 +33,7 @@ T = TypeVar("T")
 
 
 class RowMeter:
-    """A micro-batch's rows as they arrive, counted; a round has none.
-
-    Args:
-        batches: from Spark.
-    """
+    """A micro-batch's rows as they arrive, counted; a round has none."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -59,10 +55,6 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
     of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
     the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
-
-    Args:
-        job: of the rows' stage.
-        batches: from Spark, in pieces of any size.
     """
     number, pieces, size = -1, list[pa.Table](), 0
     for batch in batches:
@@ -149,7 +141,6 @@ def _whole_records(pieces: list[pa.Table], following: pa.Table) -> tuple[pa.Tabl
     """Rows that are cut off where a record ends, and those that the following rows belong to.
 
     Args:
-        pieces: one partition's rows, in the order of the offsets.
         following: those that come next, at least one.
     """
     rows = pa.concat_tables(pieces)
@@ -213,9 +204,7 @@ def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
     They stay as they are where they are no side of a join.
 
     Args:
-        given: of the stage.
         raw: the rows as they came, of a table with ``__value`` and ``__timestamp_ms``.
-        rows: the same, decoded.
     """
     if given.table:
         deleted = pc.is_null(raw.column("__value"))

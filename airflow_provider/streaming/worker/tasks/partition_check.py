@@ -22,8 +22,6 @@ class PartitionCheck:
     is a stray: its other records are in another partition, or will be.
 
     Args:
-        partition: the task's.
-        num_partitions: of the source.
         known: gives groups that were found right before; asked once, before the first group is looked at, for some.
     """
 
@@ -39,9 +37,6 @@ class PartitionCheck:
 
     def strays(self, groups: Sequence[bytes]) -> list[bytes]:
         """Those of some groups that do not belong here.
-
-        Args:
-            groups: keys of records that lie in the task's partition.
 
         Raises:
             Exception: what `known` raises; it is asked again with the next call.

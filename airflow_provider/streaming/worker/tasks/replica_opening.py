@@ -39,9 +39,7 @@ def resume_offset(
     """The offset from which an open store is to be brought up to date.
 
     Args:
-        replica: of the store.
         bounds: of its changelog: the first offset that it still has, and the one after its last.
-        delete_retention_ms: how long the changelog keeps deletions.
         read_back: whether the last commit is to be seen in the changelog (`Replica.read_back`); false where it cannot
             be seen yet.
 
@@ -81,10 +79,6 @@ def open_replica(
     A store that RocksDB refuses, or that must not be resumed, is moved to quarantine, and an empty one takes its place.
 
     Args:
-        directory: of the stores.
-        reader: gets the changelog added.
-        address: of this worker's handover.
-        instance: whose worker this is.
         fresh: move aside whatever is there.
         strict: raise instead of putting an empty store in the place of a bad one.
         lock_timeout_s: how long a living holder of the store is asked to release it.
@@ -132,9 +126,6 @@ def open_replica(
 
 def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
     """What the state of a task means from the job's next commit on.
-
-    Args:
-        last: the task's last commit; None before the first.
 
     Returns:
         None where the job has no signature.
@@ -207,10 +198,8 @@ def values_before(
 
     Args:
         reader: that reads nothing else.
-        partition: topic and partition.
         bounds: the first offset that the changelog still has, and the one after its last.
         first: of the first change without a commit record.
-        rate: how much of the machine may be used.
 
     Returns:
         Each key once; None where the log has no value of it.
@@ -241,11 +230,8 @@ def check_undo(
     """The changes that bring a store back to its last commit, once the commit's digest has proven it.
 
     Args:
-        partition: topic and partition of the changelog.
         first: offset of the first change without a commit record.
-        commit: the last one; None where there is none.
         torn: the digest of the store as it is, and what it holds for the keys of `before`.
-        before: as `values_before` found it.
 
     Raises:
         TopicMismatchError: what the keys held cannot be known.

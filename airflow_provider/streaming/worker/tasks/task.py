@@ -34,12 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskLife:
-    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`.
-
-    Args:
-        task_id: the task's, for messages.
-        role: what it is for the task in the beginning.
-    """
+    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`."""
 
     def __init__(self, task_id: TaskId, role: Role) -> None:
         self._task_id = task_id
@@ -50,10 +45,6 @@ class TaskLife:
 
     def transition(self, to: TaskState, error: Exception | None = None) -> None:
         """Go on to another state.
-
-        Args:
-            to: a successor of the state that it is in.
-            error: why, where it stops.
 
         Raises:
             RuntimeError: it is no successor; the state stays.
@@ -86,9 +77,7 @@ class Task:
     (`TransactionalProducer`), leads back to step 2 by `drop_producer`; a newer owner leads out of it by `on_fenced`.
 
     Args:
-        replica: the open store.
         kafka: makes the task's producer; nothing is sent before it fences.
-        failpoints: where the process is to die.
         renew_digest: whether the digest in the last commit record is not gone on from.
         ownership: what the task did in the plan's generation before its store was closed; None for nothing.
     """
@@ -158,11 +147,7 @@ class Task:
 
     @property
     def digest(self) -> str | None:
-        """Of its store after the last commit; None before the first, and while it is not known.
-
-        Raises:
-            TopicMismatchError: the commit is another application's.
-        """
+        """Of its store after the last commit; None before the first, and while it is not known."""
         record = self.commit_record
         return None if record is None else record.digests.get(self.replica.name)
 
@@ -178,7 +163,6 @@ class Task:
         """Step 1: be the active one, or begin again as that, to be fenced and restored before it processes anything.
 
         Args:
-            plan: that names it active.
             renew_digest: whether the digest in the commit records was found wrong; None for as known before.
         """
         self.plan = plan
@@ -240,7 +224,6 @@ class Task:
 
         Args:
             before: of each of their keys, the value that the last commit stands for.
-            group: gets the offsets, which stay as they are.
 
         Raises:
             TopicMismatchError: by the digest of the last commit these are not the values.
@@ -330,9 +313,6 @@ class Task:
 
         Where the transaction's end may come once more, the task is OWNING afterwards, and everything is written.
 
-        Args:
-            group: gets the offsets.
-
         Raises:
             RuntimeError: it is not RUNNING.
             StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
@@ -362,13 +342,6 @@ class Task:
 
     def resume(self, bounds: tuple[int, int], *, read_back: bool = True) -> int:
         """The changelog is read from the store's position on.
-
-        Args:
-            bounds: the first offset that the changelog still has, and the one after its last.
-            read_back: as `replica_opening.resume_offset` says.
-
-        Returns:
-            Where to begin.
 
         Raises:
             StoreOutdatedError: the store must not be resumed.

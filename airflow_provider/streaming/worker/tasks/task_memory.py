@@ -48,19 +48,11 @@ class Ownership:
         self.owned_at_ms = now_ms()
 
     def resume(self, source_offset: int | None) -> None:
-        """The store is restored.
-
-        Args:
-            source_offset: of the last commit, with which it goes on; None where there is none.
-        """
+        """The store is restored."""
         self.resumed_offset = source_offset
 
     def count_commit(self, rows: int) -> None:
-        """A micro-batch was committed.
-
-        Args:
-            rows: its input records.
-        """
+        """A micro-batch was committed."""
         self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
         self.processed += rows
 
@@ -84,7 +76,6 @@ class ClosedOwner:
     """An active task without an open store.
 
     Args:
-        ownership: what it did in the plan's generation.
         record: the last commit that its store was applied to; None before the first.
     """
 
@@ -133,7 +124,6 @@ class Closed:
     """Why a task's store is not open.
 
     Args:
-        plan: what it was to be.
         lost: whether its owner lost it, so that a standby is to take over; otherwise it could not be opened, for a
             reason that only a person removes.
     """
@@ -152,7 +142,6 @@ class _Failed:
     """A task's last failure.
 
     Args:
-        plan: what it was to be.
         failures: how many in a row.
         retry_at: when it is tried again, monotonic seconds; infinite once it was, and where it is not.
         well_at: when it has got past that, unless it fails before.
@@ -180,11 +169,7 @@ class FailedTasks:
         self._closed: dict[TaskId, Closed] = {}
 
     def note(self, plan: TaskPlan, error: Exception) -> None:
-        """A task has failed.
-
-        Args:
-            plan: what it was to be.
-        """
+        """A task has failed."""
         known, now = self._known(plan), self._clock()
         failures = 1 if known is None or now > known.well_at else known.failures + 1
         pause_s = retry_pause_s(type(error).__name__, failures)
@@ -211,11 +196,7 @@ class FailedTasks:
         return None if closed is not None and closed.lost and not plan.has_standbys else closed
 
     def take(self, plan: TaskPlan) -> bool:
-        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once for each.
-
-        Args:
-            plan: what it is to be.
-        """
+        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once each."""
         known = self._known(plan)
         if known is None or self._clock() < known.retry_at:
             return False
@@ -241,17 +222,7 @@ def open_task_status(
     record: CommitRecord | None,
     job: StageSpec,
 ) -> TaskStatus:
-    """The status of a task whose store is open.
-
-    Args:
-        plan: what it is to be.
-        state: where it is in its life.
-        error: why it stopped; None where it did not.
-        replica: the store.
-        ownership: what it did as the active one.
-        record: the last commit; None before the first, and where it is not the application's.
-        job: the stage, of whose source the status gives the offset.
-    """
+    """The status of a task whose store is open."""
     running, meter, position = state is TaskState.RUNNING, replica.meter, replica.position
     lag = 0 if running else replica.lag_records
     status = TaskStatus(
@@ -278,14 +249,7 @@ def open_task_status(
 
 
 def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecord | None, job: StageSpec) -> TaskStatus:
-    """A status with what the task did as the active one.
-
-    Args:
-        status: of the task, whose store may be open or not.
-        ownership: what it did.
-        record: the last commit; None before the first, and where it is not the application's.
-        job: the stage, of whose source the status gives the offset.
-    """
+    """A status with what the task did as the active one."""
     return dataclasses.replace(
         status,
         source_offset=None if record is None else record.source_offset(job.input.topic),
@@ -308,12 +272,7 @@ def unopened_task_status(plan: TaskPlan) -> TaskStatus:
 
 
 def failed_task_status(plan: TaskPlan, error: Exception, what_next: str = "") -> TaskStatus:
-    """The status of a task that has failed and whose store is not open.
-
-    Args:
-        plan: what it is to be.
-        what_next: is added to the error's text.
-    """
+    """The status of a task that has failed and whose store is not open."""
     return TaskStatus(
         task=plan.task,
         role=plan.role,
