@@ -24,10 +24,9 @@ from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.job import StatefulJob
+from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record, partition_of, read_dead_letter

@@ -18,15 +18,20 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
-from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, with_time
-from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW
+from airflow_provider.streaming.aggregates.windowed_aggregate import (
+    WINDOW,
+    bounds_column,
+    groups_of,
+    output_keys,
+    with_time,
+)
 from airflow_provider.streaming.json.json_rows import json_rows, python_values
 from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.terms.duration import duration_ms, duration_text
+from airflow_provider.streaming.terms.argument_check import duration_ms, duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
 DUPLICATES: Final = "duplicates"

@@ -14,8 +14,15 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, window_column
-from airflow_provider.streaming.aggregates.windowed_aggregate import WHEN, WINDOW, Emit
+from airflow_provider.streaming.aggregates.windowed_aggregate import (
+    WHEN,
+    WINDOW,
+    Emit,
+    bounds_column,
+    groups_of,
+    output_keys,
+    window_column,
+)
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large

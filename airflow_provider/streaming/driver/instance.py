@@ -36,9 +36,8 @@ from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatc
 from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
 from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
 from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
-from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
+from airflow_provider.streaming.driver.watches.last_heartbeat import MetricsReport, RepartitionPurge
 from airflow_provider.streaming.driver.watches.progress_watch import ProgressWatch
-from airflow_provider.streaming.driver.watches.repartition_purge import RepartitionPurge
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
 from airflow_provider.streaming.driver.watches.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.watches.topic_verification import verify_topics

@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
-from airflow_provider.streaming.joins.join_rows import FLAGS, LEFT, RIGHT
-from airflow_provider.streaming.joins.join_state import KeptRow
+from airflow_provider.streaming.joins.join_rows import FLAGS, LEFT, RIGHT, KeptRow
 from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, joined_time, side_watermarks

@@ -20,13 +20,14 @@ from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import (
     FLAGS,
     LEFT,
+    MATCHED,
     RIGHT,
     ROW,
     UNKEYED,
     How,
     JoinedColumns,
+    python_row,
 )
-from airflow_provider.streaming.joins.join_state import MATCHED, python_row
 from airflow_provider.streaming.joins.row_chunks import (
     ChunkedRows,
     OpenRow,
@@ -41,7 +42,7 @@ from airflow_provider.streaming.operations.batch import Changes, StateReader, St
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
-from airflow_provider.streaming.terms.duration import duration_text
+from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 _SEGMENTS: Final = 8

@@ -31,8 +31,12 @@ from airflow_provider.streaming.joins.join_rows import (
     ROW,
     UNKEYED,
     JoinedColumns,
+    KeptRow,
+    decode_rows,
+    encode_rows,
+    newest_row,
+    python_row,
 )
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, newest_row, python_row
 from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
@@ -40,7 +44,7 @@ from airflow_provider.streaming.operations.batch import Changes, StateReader, St
 from airflow_provider.streaming.operations.limits import Limits
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
-from airflow_provider.streaming.terms.duration import duration_text
+from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 Change = tuple[bytes, bytes | None]

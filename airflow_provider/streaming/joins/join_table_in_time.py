@@ -27,8 +27,7 @@ from airflow_provider.streaming.joins.deleted_keys import (
     over_keys,
     time_of_deleted,
 )
-from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
-from airflow_provider.streaming.joins.join_state import KeptRow
+from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED, KeptRow
 from airflow_provider.streaming.joins.version_chunks import (
     VersionChunks,
     group_of_chunk,

@@ -19,8 +19,19 @@ from airflow_provider.streaming.joins.deleted_keys import (
     times_before,
 )
 from airflow_provider.streaming.joins.join_operation import JoinOperation
-from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, How, JoinedColumns
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.joins.join_rows import (
+    FLAGS,
+    GONE,
+    LEFT,
+    RIGHT,
+    ROW,
+    How,
+    JoinedColumns,
+    KeptRow,
+    decode_rows,
+    encode_rows,
+    python_row,
+)
 from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch

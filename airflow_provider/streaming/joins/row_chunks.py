@@ -5,7 +5,7 @@ the others are the number of the chunk. Rows go into chunk 0 until that is full;
 next number, and are not touched by rows that come later. A value, little-endian::
 
     u32   of chunk 0 how many others there are, else 0
-    ...   rows (`joins.join_state`)
+    ...   rows (`joins.join_rows`)
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
-from airflow_provider.streaming.joins.join_rows import RIGHT
-from airflow_provider.streaming.joins.join_state import HEAD_BYTES, MATCHED, KeptRow, decode_rows, encode_rows
+from airflow_provider.streaming.joins.join_rows import HEAD_BYTES, MATCHED, RIGHT, KeptRow, decode_rows, encode_rows
 
 CHUNK_BYTES: Final = 16 * 1024
 """Of rows in a chunk, before it is full. What one row changes is written again with so much at the most."""

@@ -2,7 +2,7 @@
 
 The newest lie under the key itself, the others under keys that begin with a byte that no text has::
 
-    ff 76 time key       rows (`joins.join_state`), by time, of which none is earlier than that of the chunk
+    ff 76 time key       rows (`joins.join_rows`), by time, of which none is earlier than that of the chunk
 
 The time is 8 bytes, big-endian. A chunk has its versions up to the time of the next one. The value of the key itself,
 little-endian::
@@ -22,8 +22,9 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_prefix
-from airflow_provider.streaming.joins.join_state import (
+from airflow_provider.streaming.joins.join_rows import (
     HEAD_BYTES,
+    NO_STATE,
     KeptRow,
     decode_rows,
     encode_rows,
@@ -222,9 +223,6 @@ def _decode(state: bytes | None) -> tuple[list[int], list[KeptRow]]:
         index = struct.Struct(f"<{others + 1 if others else 0}q")
         firsts = list(index.unpack_from(state, _COUNT.size))
     except struct.error:
-        raise ConfigurationError(
-            "The state of a key is not one of a join: another operation wrote the store. Begin again with a new "
-            "application id or another name of the join."
-        ) from None
+        raise ConfigurationError(NO_STATE) from None
     rows = decode_rows(state[_COUNT.size + index.size :])
     return firsts or [rows[0].time], rows

@@ -13,7 +13,7 @@ from airflow_provider.streaming.language.column_check import check_event_time
 from airflow_provider.streaming.language.join import Join, check_how, joined_columns
 from airflow_provider.streaming.language.table import Table, check_table_key
 from airflow_provider.streaming.language.time_check import refuse_missing_time
-from airflow_provider.streaming.terms.duration import duration_ms
+from airflow_provider.streaming.terms.argument_check import duration_ms
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream

@@ -20,9 +20,8 @@ from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
-from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.planner.stage_topics import changelog_of
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms
 from airflow_provider.streaming.terms.steps import Select, Step, WithColumn
 
 RECORD_TIME: Final = "_source.timestamp"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms, duration_text
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms, duration_text
 
 
 @dataclass(frozen=True, kw_only=True)

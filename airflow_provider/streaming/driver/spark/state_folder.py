@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -16,7 +15,7 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.host_name import host_name
-from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.in_thread import RepeatedLook, in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import DiskStatus
 from airflow_provider.errors import ConfigurationError
@@ -65,45 +64,29 @@ def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
     return DiskFigures(DiskStatus(state_dir, folder_bytes(folder), free, host_name()), sizes)
 
 
-class DiskWatch:
+class DiskWatch(RepeatedLook):
     """Measures every ten heartbeats, in a thread of its own: a disk that hangs must not silence the instance."""
 
     def __init__(self, host: StoreHost, settings: InstanceSettings, report: Callable[[DiskStatus], None]) -> None:
-        self._host = host
+        every_s = _BEATS * settings.heartbeat_interval_s
+        super().__init__("disk-watch", every_s, "the disk of the stores cannot be measured")
+        self._host, self._report = host, report
         self._measure = functools.partial(measure_disk, settings.state_dir, settings.application_id)
-        self._interval_s = _BEATS * settings.heartbeat_interval_s
-        self._report = report
         self._figures = DiskFigures(DiskStatus(settings.state_dir))
-        self._logged = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disk-watch", daemon=True)
 
     def start(self) -> None:
         """Look once, so that who is told that the instance runs knows the host of its stores, and go on in a thread."""
-        self._look()
-        self._thread.start()
+        self.attempt()
+        super().start()
 
-    def stop(self) -> None:
-        """Look no more; returns at once."""
-        self._stop.set()
+    def look(self) -> None:
+        """See `RepeatedLook`."""
+        self._figures = self._host.call(self._measure)
+        self._report(self._figures.disk)
 
     def store_bytes(self, task: TaskId) -> int | None:
         """What a task's database took at the last look; None where none was there."""
         return self._figures.store_bytes.get(task)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            self._look()
-
-    def _look(self) -> None:
-        try:
-            self._figures = self._host.call(self._measure)
-            self._report(self._figures.disk)
-            self._logged = ""
-        except Exception as error:  # whatever it is: figures are not worth an instance
-            if not self._stop.is_set() and str(error) != self._logged:
-                self._logged = str(error)
-                log.warning("the disk of the stores cannot be measured: %s: %s", type(error).__name__, error)
 
 
 class StateCleanup:

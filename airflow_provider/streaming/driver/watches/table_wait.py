@@ -95,7 +95,7 @@ class TableWait:
         return status if status is not None and time.monotonic() - since >= _WORTH_S else None
 
     def wait(self, tasks: Collection[TaskId], given_up: Callable[[], bool]) -> bool:
-        """Return once all that the tables held when it was called is where the stream's rows go; False where given up."""
+        """Wait until all that the tables held when it was called is where the rows go; False where it was given up."""
         stages = self._stages.get(next((task.stage for task in tasks), -1), ())
         since = time.monotonic()
         try:

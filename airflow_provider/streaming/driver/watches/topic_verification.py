@@ -22,8 +22,8 @@ from airflow_provider.kafka.topic_findings import config_command
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, control_specs
 from airflow_provider.streaming.planner.compile import TopicFacts
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_topics import (
+from airflow_provider.streaming.planner.stage_plan import (
+    StagePlan,
     changelog_of,
     internal_specs,
     partitions_read,

@@ -24,11 +24,10 @@ from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients
-from airflow_provider.streaming.worker.tasks.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.replica_opening import check_undo, continued_signature, resume_offset
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult, TaskCommitter
-from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership, open_task_status
+from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership, PartitionCheck, open_task_status
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
@@ -17,6 +20,7 @@ from airflow_provider.control.records.status import FailureStatus, RestorePhase,
 from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.error_text import error_text
+from airflow_provider.kafka.partitioners import PARTITIONERS
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
@@ -280,3 +284,47 @@ def failed_task_status(plan: TaskPlan, error: Exception, what_next: str = "") ->
         generation=plan.generation,
         failure=FailureStatus(type(error).__name__, f"{error_text(error)}{what_next}"),
     )
+
+
+_ENOUGH: Final = 100
+"""Groups that show which partitioner placed them: with two partitions 2^-100 is the chance that another would, too."""
+
+
+class PartitionCheck:
+    """Finds groups that another producer, with another partitioner, put into another partition than the others would.
+
+    Which partitioner the topic's producers use is not known: it is one that explains every group seen so far, those
+    that were found right by an earlier owner of the task among them. Each further group that lies elsewhere by its rule
+    is a stray: its other records are in another partition, or will be.
+
+    Args:
+        known: gives groups that were found right before; asked once, before the first group is looked at, for some.
+    """
+
+    def __init__(self, partition: int, num_partitions: int, known: Callable[[], Iterable[bytes]] = lambda: ()) -> None:
+        self._partition, self._num_partitions = partition, num_partitions
+        self._candidates = list(PARTITIONERS)
+        self._known: Callable[[], Iterable[bytes]] | None = known
+
+    @property
+    def partitioner(self) -> str:
+        """The one that is taken for the topic's, in words."""
+        return self._candidates[0]
+
+    def strays(self, groups: Sequence[bytes]) -> list[bytes]:
+        """Those of some groups that do not belong here.
+
+        Raises:
+            Exception: what `known` raises; it is asked again with the next call.
+        """
+        if not groups:
+            return []
+        if self._known is not None:
+            found_before = list(itertools.islice(self._known(), _ENOUGH))
+            self._known = None
+            self.strays(found_before)
+        fits = {name: PARTITIONERS[name](groups, self._num_partitions) == self._partition for name in self._candidates}
+        whole = [name for name in self._candidates if fits[name].all()]
+        # Where none explains all of them, the one that explains most is the topic's.
+        self._candidates = whole or [max(self._candidates, key=lambda name: int(fits[name].sum()))]
+        return [] if whole else [groups[at] for at in np.flatnonzero(~fits[self.partitioner]).tolist()]

@@ -20,9 +20,11 @@ from airflow_provider.streaming.joins.join_rows import (
     UNKEYED,
     JoinedColumns,
     JoinRows,
+    KeptRow,
+    decode_rows,
+    encode_rows,
     rows_of_columns,
 )
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from tests.unit.streaming.operations.merging import merged
 

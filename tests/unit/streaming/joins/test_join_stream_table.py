@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.joins import deleted_keys, version_chunks
-from airflow_provider.streaming.joins.join_rows import JoinedColumns
-from airflow_provider.streaming.joins.join_state import decode_rows
+from airflow_provider.streaming.joins.join_rows import JoinedColumns, decode_rows
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.joins.row_chunks import CHUNK_BYTES
 from tests.unit.streaming.joins.join_run import Given, JoinRun, left, random_cuts, right
