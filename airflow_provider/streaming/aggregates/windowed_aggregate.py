@@ -22,7 +22,7 @@ from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-from airflow_provider.streaming.terms.windows import Window
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 Ints = npt.NDArray[np.int64]
 
@@ -100,16 +100,23 @@ WINDOW: Final = "window"
 
 Emit = Literal["update", "close"]
 
-WHEN: Final = {"update": "when it changes", "close": "when it is over"}
-"""When a window comes out, in words."""
-
 _SEGMENTS: Final = 16
 """About how many segments a store of windows has."""
 
 
+def window_states(
+    groups: Sequence[bytes], windows: pa.StructArray, states: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, str, Any]]:
+    """What people see of windows, as `Operation.read_states` gives it: each state with its ``window``."""
+    for group, name, window, state in zip(
+        groups, output_keys(groups, windows), python_values(windows), states, strict=True
+    ):
+        yield group.decode(), name.decode(), {WINDOW: window, **state}
+
+
 @dataclass(frozen=True, kw_only=True)
-class WindowedAggregation(Aggregation):
-    """An aggregation by key and window; the key of a state is the window's start and the group.
+class AggregationInWindows(Aggregation):
+    """An aggregation by key and window.
 
     Args:
         emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
@@ -117,14 +124,32 @@ class WindowedAggregation(Aggregation):
 
     timed: ClassVar[bool] = True
 
-    windows: Window
+    windows: Window | SessionWindow
     delay_ms: int
     emit: Emit = "update"
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
-        plain = super().signature(key_name, key_type, schema)
-        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms, emit=self.emit)
+        plain, segments = super().signature(key_name, key_type, schema), self.segments
+        length_ms = None if segments is None else segments.length_ms
+        return dataclasses.replace(plain, window=self.windows.text, segment_ms=length_ms, emit=self.emit)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """See `Operation.groups`."""
+        return groups_of(keys)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        when = "when it changes" if self.emit == "update" else "when it is over"
+        return f"{super().text} by {self.windows.text}, each {when}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedAggregation(AggregationInWindows):
+    """An aggregation by key and window of one size; the key of a state is the window's start and the group."""
+
+    windows: Window
 
     @property
     def segments(self) -> TimeSegments:
@@ -141,18 +166,10 @@ class WindowedAggregation(Aggregation):
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = watermarks(event_ms, self.delay_ms, batch.before)
         at, starts = starts_of_rows(self.windows, event_ms)
-        open_ = starts + self.windows.size_ms > marks[at]
-        all_in_time = open_.all()
-        if not all_in_time:
-            at, starts = at[open_], starts[open_]
-        in_time = rows if all_in_time and len(at) == rows.num_rows else rows.take(pa.array(at))
-        keys = with_time(starts, in_time.column("__key").combine_chunks())
-        in_time = in_time.set_column(rows.schema.get_field_index("__key"), "__key", keys)
-        return batch.placed(in_time, after) if all_in_time else batch.placed(rows, after, in_time)
-
-    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
-        return groups_of(keys)
+        of_windows = rows if len(at) == rows.num_rows else rows.take(pa.array(at))
+        keys = with_time(starts, of_windows.column("__key").combine_chunks())
+        of_windows = of_windows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
+        return batch.placed(of_windows, after, starts + self.windows.size_ms > marks[at])
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
@@ -200,11 +217,6 @@ class WindowedAggregation(Aggregation):
         """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
 
-    @property
-    def text(self) -> str:
-        """See `Operation.text`."""
-        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
-
     def read_states(
         self,
         items: Sequence[tuple[bytes, bytes]],
@@ -217,9 +229,6 @@ class WindowedAggregation(Aggregation):
         live = [(k, v) for k, v in items if mark is None or time_of(k) + self.windows.size_ms > mark]
         if not live:
             return
-        keys, windows = [key for key, _ in live], window_column([key for key, _ in live], self.windows.size_ms)
-        names, groups = output_keys(groups_of(keys), windows), groups_of(keys)
+        keys = [key for key, _ in live]
         states = self.decode_states([value for _, value in live], schema)
-        rows = zip(groups, names, python_values(windows), states, strict=True)
-        for group, name, window, state in rows:
-            yield group.decode(), name.decode(), {WINDOW: window, **state}
+        yield from window_states(groups_of(keys), window_column(keys, self.windows.size_ms), states)

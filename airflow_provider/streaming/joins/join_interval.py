@@ -38,8 +38,7 @@ from airflow_provider.streaming.joins.row_chunks import (
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
-from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
@@ -147,8 +146,7 @@ class IntervalJoin(JoinOperation):
         begin = NO_WATERMARK if before.watermark_ms is None else before.watermark_ms
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
-        open_ = event_ms + np.array(self.reaches_ms)[sides] >= marks
-        return batch.placed(rows, after, None if open_.all() else rows.filter(pa.array(open_)))
+        return batch.placed(rows, after, event_ms + np.array(self.reaches_ms)[sides] >= marks)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
@@ -158,9 +156,10 @@ class IntervalJoin(JoinOperation):
         """See `Operation.merge`: row after row, in the order of the topic."""
         return IntervalRows(self, batch.rows).merge(state)
 
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: what is kept together may be made of many rows."""
-        return self._fitted_rows(batch, changes, limits, tolerant)
+    @property
+    def keeps_many(self) -> bool:
+        """See `JoinOperation.keeps_many`."""
+        return True
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the rows of both sides, of each chunk those of one."""

@@ -16,7 +16,7 @@ from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import GONE, ROW, UNKEYED, How, JoinedColumns, JoinRows, rows_of_columns
 from airflow_provider.streaming.json.types import type_name, without_json_type
-from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
@@ -70,8 +70,15 @@ class JoinOperation(Operation):
         }
         return dataclasses.replace(signature, times=times)
 
-    def _fitted_rows(self, batch: Batch, changes: Changes, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`, where a result is made of many rows: only those are left out that fit in no topic."""
+    @property
+    def keeps_many(self) -> bool:
+        """Whether what is kept together may be made of many rows."""
+        return False
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`; where many rows are kept together, only those are left out that fit in no topic."""
+        if not self.keeps_many:
+            return super().fitted(batch, changes, state, limits, tolerant)
         large = limits.of(changes)
         if not large:
             return changes

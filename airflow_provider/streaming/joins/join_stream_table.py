@@ -40,8 +40,7 @@ from airflow_provider.streaming.joins.join_rows import (
 from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
-from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
@@ -121,11 +120,10 @@ class StreamTableJoin(JoinOperation):
             return TableRowsInTime(self, batch.rows).merge(state)
         return StreamTableRows(self, batch.rows).merge(state)
 
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: what comes out with the rows of its time may be made of many."""
-        if not self.in_time:
-            return super().fitted(batch, changes, state, limits, tolerant)
-        return self._fitted_rows(batch, changes, limits, tolerant)
+    @property
+    def keeps_many(self) -> bool:
+        """See `JoinOperation.keeps_many`: what comes out with the rows of its time may be made of many."""
+        return self.in_time
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""

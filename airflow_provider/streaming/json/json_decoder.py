@@ -44,7 +44,7 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
 _SHOWN_BYTES: Final = 40
 _SHOWN_CHARS: Final = 200
-_NOT_FINITE: Final = {
+NOT_FINITE: Final = {
     "NaN": math.nan, "+INF": math.inf, "+Infinity": math.inf, "Infinity": math.inf, "-INF": -math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
@@ -171,8 +171,8 @@ def _converted(field: JsonField, token: bytes) -> Any:
         return jackson_text(token)
     if field.kind == "BOOLEAN" and first in b"tf":
         return first == b"t"
-    if field.kind == "DOUBLE" and first == b'"' and token[1:-1].decode() in _NOT_FINITE:
-        return _NOT_FINITE[token[1:-1].decode()]
+    if field.kind == "DOUBLE" and first == b'"' and token[1:-1].decode() in NOT_FINITE:
+        return NOT_FINITE[token[1:-1].decode()]
     is_number = first not in b'"[{tf'
     if field.kind == "DOUBLE" and is_number:
         return float(token)

@@ -8,9 +8,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function
-from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
-from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
@@ -81,15 +79,29 @@ def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> No
         )
 
 
-def check_operation(columns: Columns, key: str, operation: Operation) -> None:
-    """Refuse an operation that names a column that there is not, or that has a type that it cannot take."""
-    if isinstance(operation, Aggregation):
-        for aggregate in operation.aggregates:
-            _check_aggregate(aggregate, operation.by or (key,), columns)
+def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
+    """Refuse an aggregate of a column that there is not, or cannot be kept, or whose result has the name of a key."""
+    if aggregate.name in key:
+        raise ConfigurationError(
+            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
+            "two fields of one name. Name it otherwise with alias()."
+        )
+    if aggregate.column is None:
         return
-    if isinstance(operation, DropDuplicates):
-        return  # it takes what there is
-    for name in operation.columns:
+    function = aggregate.function
+    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
+    if kind is None or function is Function.COUNT:
+        return
+    if not (kind.is_number if function.adds else kind.is_ordered):
+        raise ConfigurationError(
+            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
+            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
+        )
+
+
+def check_process_columns(columns: Columns, names: Sequence[str]) -> None:
+    """Refuse columns of `process()` that there are not, or that Python cannot hold."""
+    for name in names:
         kind = find_column("process()", name, columns)
         if kind is not None and not kind.is_readable:
             raise ConfigurationError(
@@ -108,25 +120,6 @@ def _selected(step: Select, columns: Columns) -> Columns:
         for name in column.names:
             given[name] = None if column.generator else by_name.get(column.expression.strip("`").lower())
     return {**given, RECORD: columns[RECORD]}
-
-
-def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
-    if aggregate.name in key:
-        raise ConfigurationError(
-            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
-            "two fields of one name. Name it otherwise with alias()."
-        )
-    if aggregate.column is None:
-        return
-    function = aggregate.function
-    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
-    if kind is None or function is Function.COUNT:
-        return
-    if not (kind.is_number if function in (Function.SUM, Function.MEAN) else kind.is_ordered):
-        raise ConfigurationError(
-            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
-            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
-        )
 
 
 def find_column(where: str, name: str, columns: Columns) -> SqlType | None:

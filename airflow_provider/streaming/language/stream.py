@@ -17,18 +17,19 @@ from airflow_provider.streaming.language.column_check import (
 )
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
-from airflow_provider.streaming.language.join import Join, check_join_names
-from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.selection import refuse_generator, refuse_other_rows_needed, selection
-from airflow_provider.streaming.language.sink import KeyedRows, Sink
-from airflow_provider.streaming.language.sql_text import is_column
-from airflow_provider.streaming.language.stream_join import (
+from airflow_provider.streaming.language.join import (
+    Join,
+    check_join_names,
     interval_of,
     join_with_stream,
     join_with_table,
     refuse_interval,
     refuse_other_rows,
 )
+from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.selection import refuse_generator, refuse_other_rows_needed, selection
+from airflow_provider.streaming.language.sink import KeyedRows, Sink
+from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of

@@ -10,7 +10,7 @@ from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
 from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
-from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
+from airflow_provider.streaming.language.join import Join, check_how, check_join_names, check_table_key, joined_columns
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
@@ -162,15 +162,6 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
             check_event_time(columns, event_time, "table(event_time=...)")
     time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
     return Table(topic, schema=schema, key=key, event_time=time, broadcast=broadcast)
-
-
-def check_table_key(side: Table, on: str) -> None:
-    """Refuse to join a table on another column than its key, under which its rows and deletions come."""
-    if side.key.lower() != on.lower():
-        raise ConfigurationError(
-            f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "
-            "key. Give the other side's column that name with with_column(), or let the table's producer use that key."
-        )
 
 
 def _text(given: object) -> str:

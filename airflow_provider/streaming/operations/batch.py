@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.state.digest import digest_change, digests_by_segment
 
@@ -45,6 +49,25 @@ class Changes:
     failed: Sequence[FunctionError] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     output_offsets: Sequence[int] = ()
+
+    def also_failed(self, failed: Sequence[FunctionError]) -> Changes:
+        """The same, where further rows were left out."""
+        return dataclasses.replace(self, failed=sorted([*failed, *self.failed], key=lambda error: error.offset))
+
+
+def without_records(rows: pa.Table, offsets: Iterable[int]) -> pa.Table:
+    """The rows of the other records."""
+    return rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=pa.array(list(offsets), pa.int64()))))
+
+
+def without_failed(rows: pa.Table, failed: Sequence[FunctionError], changes: Callable[[pa.Table], Changes]) -> Changes:
+    """What rows come to once those are left out that went wrong.
+
+    Args:
+        changes: that rows come to, at least one.
+    """
+    left = without_records(rows, (error.offset for error in failed))
+    return (changes(left) if left.num_rows else Changes([], [])).also_failed(failed)
 
 
 Pair = tuple[bytes, bytes | None]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
@@ -16,12 +18,9 @@ from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.types import type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
-from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row
+from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
 from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BESIDE_GROUPS: Final = b"\xff"
 """What the keys of a store begin with that are no groups: no UTF-8 text does."""
@@ -49,17 +48,19 @@ class Batch:
         """Some of its rows, at the same time."""
         return dataclasses.replace(self, rows=rows)
 
-    def placed(self, rows: pa.Table, after: StreamTime, in_time: pa.Table | None = None) -> Batch:
+    def placed(self, rows: pa.Table, after: StreamTime, in_time: npt.NDArray[np.bool_] | None = None) -> Batch:
         """The rows, once it is known how they move time, and which came too late.
 
         Args:
             after: the time of the task after all of them.
-            in_time: those that did not come too late; None for all. A record is late when none of its rows is left.
+            in_time: by row, whether it did not come too late; None for all. A record is late when none of its rows is
+                left.
         """
-        if in_time is None:
+        if in_time is None or in_time.all():
             return dataclasses.replace(self, rows=rows, after=after)
-        all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, in_time))
-        return dataclasses.replace(self, rows=in_time, after=after, late=all_ - left)
+        kept = rows.filter(pa.array(in_time))
+        all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, kept))
+        return dataclasses.replace(self, rows=kept, after=after, late=all_ - left)
 
 
 class Decoder(Protocol):
@@ -82,6 +83,9 @@ class Operation(ABC):
 
     sided: ClassVar[bool] = False
     """Whether its rows are of two sides, each with a time of its own."""
+
+    shared: ClassVar[bool] = False
+    """Whether a result is made of many rows, none of which can be left out alone."""
 
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 
@@ -179,6 +183,8 @@ class Operation(ABC):
         large = limits.of(changes)
         if not large:
             return changes
+        if self.shared:
+            raise shared_too_large(batch.rows, large, self.groups)
         if not tolerant:
             raise first_too_large(batch.rows, large)
 

@@ -92,6 +92,32 @@ class Process(Operation):
     version: int = 1
     by: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        function: ProcessFunction,
+        columns: Sequence[str] | None,
+        timeout_s: float | None,
+        version: int,
+        by: tuple[str, ...] = (),
+    ) -> Process:
+        """What `process()` was asked for.
+
+        Raises:
+            ConfigurationError: an argument is not what it has to be.
+        """
+        if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
+            raise ConfigurationError(
+                f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
+                'columns=["amount", "country"].'
+            )
+        if not callable(function):
+            raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
+        check_process_function(function)
+        check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
+        check_kind("process() got version=", version, int, "a whole number, such as 2")
+        return cls(function, tuple(columns), timeout_s, version, by)
+
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="process", version=self.version)
@@ -316,27 +342,6 @@ def check_process_function(function: Callable[..., Any]) -> None:
             f"process() got {_shown(function, signature)}, and calls it as function({', '.join(_ARGUMENTS)}): {error}. "
             "Give a function that takes these three; functools.partial sets what else it needs."
         ) from None
-
-
-def process_operation(
-    function: ProcessFunction, columns: Sequence[str] | None, timeout_s: float | None, version: int
-) -> Process:
-    """The operation that `process()` was asked for.
-
-    Raises:
-        ConfigurationError: an argument is not what it has to be.
-    """
-    if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
-        raise ConfigurationError(
-            f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
-            'columns=["amount", "country"].'
-        )
-    if not callable(function):
-        raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
-    check_process_function(function)
-    check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
-    check_kind("process() got version=", version, int, "a whole number, such as 2")
-    return Process(function, tuple(columns), timeout_s, version)
 
 
 def _is_asynchronous(function: object) -> bool:

@@ -13,8 +13,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
-from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.spark_json import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_schema, json_type, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
@@ -124,8 +123,7 @@ def _compiled(
         decoder=decoder,
         keyed=plan.keyed,
         json=schema is not None,
-        misread=MisreadValues.of(schema),
-        misfit=SchemaMisfit(schema),
+        by_spark=SparkJson(schema),
         event_time=plan.event_time,
         columns=rows.columns,
         num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,

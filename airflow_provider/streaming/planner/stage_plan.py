@@ -46,7 +46,7 @@ class StagePlan:
             or all.
     """
 
-    number: int
+    number: int = 0
     name: str
     source_topic: str
     internal: bool = False

@@ -70,6 +70,10 @@ class _Planner:
     stages: list[StagePlan] = dataclasses.field(default_factory=list)
     made: dict[int, int] = dataclasses.field(default_factory=dict)
 
+    def _add(self, stage: StagePlan) -> None:
+        """A stage behind the others."""
+        self.stages.append(dataclasses.replace(stage, number=len(self.stages)))
+
     def add_sink(self, sink: Sink | Result) -> None:
         """The stages of one sink, behind the others."""
         if isinstance(sink, Result):
@@ -92,19 +96,18 @@ class _Planner:
         for number, branch in enumerate(stream.branches):
             name = f"{topic}{_suffix(number)}"
             source = self._source(branch, name)
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=name,
                     steps=branch.steps,
                     key=rows.key,
-                    trust_partitioning=True,
                     operation=Repartition(rows.columns),
                     store=None,
                     output_topic=topic,
                     rekeys=source["internal"],
                     branch=number,
+                    trust_partitioning=True,
                 )
             )
 
@@ -113,9 +116,8 @@ class _Planner:
         name = _store_name(result.name, topic, "aggregate(name=...) or process")
         if not grouped.repartitions:
             source = self._source(stream, name)
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=name,
                     steps=grouped.steps,
@@ -133,15 +135,13 @@ class _Planner:
         between = repartition_topic(self.application_id, name)
         for number, branch in enumerate(stream.branches):
             source = self._source(branch, f"{name}{_suffix(number)}")
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=f"{name}-repartition{_suffix(number)}",
                     # Those of `group_by()` come behind each stream's own.
                     steps=(*branch.steps, *result.steps_before[len(stream.steps) :]),
                     key=grouped.key,
-                    trust_partitioning=True,
                     operation=before,
                     event_time=result.event_time,
                     store=None,
@@ -150,20 +150,20 @@ class _Planner:
                     rekeys=source["internal"],
                     feeds=True,
                     branch=number,
+                    trust_partitioning=True,
                 )
             )
-        self.stages.append(
+        self._add(
             StagePlan(
-                number=len(self.stages),
                 name=name,
                 source_topic=between,
                 internal=True,
                 key=grouped.key,
-                trust_partitioning=True,
                 operation=behind,
                 event_time=result.time_behind,
                 store=name,
                 output_topic=topic,
+                trust_partitioning=True,
             )
         )
 
@@ -186,26 +186,52 @@ class _Planner:
             for number, branch in enumerate(branches):
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
-                self.stages.append(
-                    _side_stage(len(self.stages), stage_name, source, join, side, branch, number, between)
-                )
-        operation = join.operation
-        # Rows bring their times with them.
+                self._add_side(stage_name, source, join, side, branch, number, between)
         self.made[id(join)] = len(self.stages)
-        self.stages.append(
+        self._add(
             StagePlan(
-                number=len(self.stages),
                 name=name,
                 source_topic=between,
                 internal=True,
                 key=join.on,
-                trust_partitioning=True,
-                operation=operation,
-                event_time=EventTime(EVENT_MS, operation.delay_ms),
+                operation=join.operation,
+                # Rows bring their times with them.
+                event_time=EventTime(EVENT_MS, join.operation.delay_ms),
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
                 sides=(join.left.topic, join.right.topic),
+                trust_partitioning=True,
+            )
+        )
+
+    def _add_side(
+        self, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
+    ) -> None:
+        joined, is_table = join.operation.joined, isinstance(branch, Table)
+        event_time = branch.event_time or EventTime(RECORD_TIME, 0)
+        time = None
+        if is_table and not source["internal"]:
+            time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
+        others = joined.right if side else joined.left
+        self._add(
+            StagePlan(
+                **source,
+                name=name,
+                steps=branch.steps,
+                key=join.on,
+                operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
+                event_time=event_time,
+                store=None,
+                output_topic=topic,
+                output_partitions=join.partitions,
+                rekeys=source["internal"],
+                feeds=True,
+                branch=at,
+                table=is_table,
+                null_keys="refuse" if is_table else _null_keys(join, side),
+                spread=_spread(join, side),
+                trust_partitioning=True,
             )
         )
 
@@ -217,36 +243,6 @@ class _Planner:
         topic = repartition_topic(self.application_id, f"{name}-joined")
         self._add_join(join, join.name or f"{name}-join", topic, feeds=True)
         return {"source_topic": topic, "internal": True, "schema": None}
-
-
-def _side_stage(
-    number: int, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
-) -> StagePlan:
-    joined, is_table = join.operation.joined, isinstance(branch, Table)
-    event_time = branch.event_time or EventTime(RECORD_TIME, 0)
-    time = None
-    if is_table and not source["internal"]:
-        time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
-    others = joined.right if side else joined.left
-    return StagePlan(
-        number=number,
-        **source,
-        name=name,
-        steps=branch.steps,
-        key=join.on,
-        trust_partitioning=True,
-        operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
-        event_time=event_time,
-        store=None,
-        output_topic=topic,
-        output_partitions=join.partitions,
-        rekeys=source["internal"],
-        feeds=True,
-        branch=at,
-        table=is_table,
-        null_keys="refuse" if is_table else _null_keys(join, side),
-        spread=_spread(join, side),
-    )
 
 
 def _null_keys(join: Join, side: int) -> NullKeys:

@@ -14,8 +14,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.spark_json import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
@@ -39,8 +38,7 @@ class InputSpec:
         decoder: decodes the values in the worker; None when Spark has decoded them.
         keyed: whether the record's key is the group, because an earlier stage of the job has written it so.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
-        misread: finds what Spark would take for something else than was written, where Spark decodes the values.
-        misfit: finds the column for which Spark refused a value.
+        by_spark: what Spark does not say of the values that it decodes.
         columns: the types of what the operation reads.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
         table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
@@ -55,8 +53,7 @@ class InputSpec:
     decoder: Decoder | None = None
     keyed: bool = False
     json: bool = False
-    misread: MisreadValues = field(default_factory=MisreadValues)
-    misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
+    by_spark: SparkJson = field(default_factory=SparkJson)
     event_time: EventTime | None = None
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     num_partitions: int | None = None

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -116,7 +116,9 @@ class Slot:
             if not self._registry.tasks and not plan.rows_of:
                 self._duties.wait(plan.budget_s)
             # 2. process
-            parts = _parts(plan, rows)
+            # The rows are of one stage. None where none of them may be processed.
+            of = plan.rows_of
+            parts = rows_by_partition(plan.stages[of[0].stage], rows) if of else drained(rows)
             skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes)
             self._idle.tick(plan.idle)
             # 3. restore and follow
@@ -142,13 +144,6 @@ class Slot:
     def _release(self, folder: str) -> bool:
         with self._lock:
             return self._registry.release(folder)
-
-
-def _parts(plan: SlotPlan, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows by partition; they are of one stage. None where none of them may be processed, or there are none."""
-    if not plan.rows_of:
-        return drained(rows)
-    return rows_by_partition(plan.stages[plan.rows_of[0].stage], rows)
 
 
 _FENCE_AGAIN_S = 5.0

@@ -169,7 +169,6 @@ class TaskRegistry:
             OSError: the state folder cannot be used.
         """
         task_id = plan.task
-        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._failed.closed(plan) is not None and not self._failed.take(plan):
             return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
@@ -177,6 +176,7 @@ class TaskRegistry:
             self.close(task_id)
         if task_id in self._tasks:
             return self._tasks[task_id]
+        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._duties.awaits_snapshot(task_id, self._directory.database(task_id), self._reader, replay):
             return None
         self._quarantine_grew = True  # opening may move a bad store aside

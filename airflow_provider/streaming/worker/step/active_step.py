@@ -25,7 +25,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.state.time_segments import time_prefix
-from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader, without_records
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
@@ -35,7 +35,6 @@ from airflow_provider.streaming.worker.step.row_validation import (
     count_records,
     filtered_records,
     validate_rows,
-    without_records,
     without_strays,
 )
 from airflow_provider.streaming.worker.tasks.task import Task
@@ -59,7 +58,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         FencedError: a newer owner exists; nothing was written.
     """
     # 1. the store is restored: it goes on from its last commit
-    last, recorded = task.commit_record, task.source_offset
+    last = task.commit_record
+    recorded = None if last is None else last.source_offset(task.job.input.topic)
     # 2. what the store stands for already changes nothing
     if recorded is not None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))

@@ -176,18 +176,19 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
 
 def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
-    bad = job.input.misread.find(rows.column("__value")) | not_json(rows.column("__value")) if job.input.json else {}
-    unreadable: dict[int, str] = {}
+    bad, unreadable = dict[int, str](), dict[int, str]()
+    if job.input.json:
+        values, known = rows.column("__value"), job.input.by_spark
+        bad = known.misread(values) | not_json(values)
+        # Spark refuses a value as a whole; which column it was, it does not say.
+        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
+            value = values[at].as_py()
+            misfit = None if at in bad or value is None else known.misfit(value)
+            if misfit is not None:
+                bad[at] = misfit
     for name in rows.schema.names:
         for at, reason in not_text(rows.column(name)).items():
             unreadable.setdefault(at, f"column {name!r} is not text ({reason})")
-    if job.input.json:
-        # Spark refuses a value as a whole; which column it was, it does not say.
-        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
-            value = rows.column("__value")[at].as_py()
-            misfit = None if at in bad or value is None else job.input.misfit.reason(value)
-            if misfit is not None:
-                bad[at] = misfit
     if bad or unreadable:
         # A filter cannot drop what does not decode, yet it may drop a text that is not UTF-8.
         filtered = [None if at in bad else number for at, number in enumerate(rows.column("__filtered").to_pylist())]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -211,11 +211,6 @@ def filtered_records(rows: pa.Table, filters: Sequence[str]) -> dict[str, int]:
     for name, number in zip(filters, numbers.tolist(), strict=False):
         counts[name] += number
     return {name: number for name, number in counts.items() if number}
-
-
-def without_records(rows: pa.Table, offsets: Collection[int]) -> pa.Table:
-    """The rows of the other records."""
-    return rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=pa.array(list(offsets), pa.int64()))))
 
 
 def _begins(rows: pa.Table) -> npt.NDArray[np.int64]:

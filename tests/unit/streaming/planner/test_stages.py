@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregates.partial_rows import PartialRows
+from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
