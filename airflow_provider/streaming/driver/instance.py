@@ -149,8 +149,9 @@ class Instance:
             )
             purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)
             disk = DiskWatch(host, self._settings, self._heartbeat.set_disk)
+            to = self._settings.connection, self._settings.application_id, self._settings.metrics_interval_s
             metrics = MetricsReport(
-                self._settings, lambda: self._heartbeat.last, disk.store_bytes, self._metrics_writer
+                self._settings, lambda: self._heartbeat.last, disk.store_bytes, lambda: MetricsWriter(*to)
             )
             controller = InstanceController(
                 self._settings,
@@ -202,10 +203,6 @@ class Instance:
                 tables.close()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
-
-    def _metrics_writer(self) -> MetricsWriter:
-        settings = self._settings
-        return MetricsWriter(settings.connection, settings.application_id, settings.metrics_interval_s)
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"

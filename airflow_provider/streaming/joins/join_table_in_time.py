@@ -50,6 +50,7 @@ TABLE_MS: Final = "__table_ms"
 """The column with the table's time at each row."""
 
 _WAITING: Final = BESIDE_GROUPS + b"b"
+_BEHIND_WAITING: Final = BESIDE_GROUPS + b"c"
 _LENGTH: Final = struct.Struct("<I")
 _OFFSET: Final = struct.Struct(">Q")
 
@@ -131,7 +132,7 @@ class TableRowsInTime:
     def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
         """What is kept of the rows' keys, of those whose history or wait is over after it, and of their chunks."""
         waits = self._operation.grace_ms is not None
-        end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _after(_WAITING)
+        end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _BEHIND_WAITING
         self._old_waiting = [_Waiting.of(key, value) for key, value in state.range(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
@@ -225,8 +226,3 @@ class TableRowsInTime:
             yield waiting.group, operation.joined.both(waiting.row, found.row)
         elif operation.how == "left":
             yield waiting.group, operation.joined.one(LEFT, waiting.row)
-
-
-def _after(prefix: bytes) -> bytes:
-    """Behind all keys that begin so."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -162,7 +162,8 @@ class GroupedStream:
             raise ConfigurationError(
                 f"aggregate() got {ordered[0].name!r}, which depends on the order of the records, and grouping by "
                 f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
-                f"order: {self._how_to_keep_order()}"
+                "order: take min() or max(), or process() with a column that says the order; or, if the records' key "
+                f"is {self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
             )
         if emit not in get_args(Emit):
             raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
@@ -223,12 +224,7 @@ class GroupedStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what comes before or after, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream, or of a grouped DataFrame.
-                AttributeError: it is anything else.
-            """
+            """Refuse what comes before or after, with what to do."""
             if name in ("agg", "avg", "count", "max", "mean", "min", "sum"):
                 raise ConfigurationError(
                     f"{name}() was called on a stream that is grouped, as on a DataFrame: write aggregate(F.count(), "
@@ -285,12 +281,6 @@ class GroupedStream:
                 "stream(key=...)."
             )
         return Result(self, operation, name=name, combine=combine)
-
-    def _how_to_keep_order(self) -> str:
-        return (
-            "take min() or max(), or process() with a column that says the order; or, if the records' key is "
-            f"{self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
-        )
 
 
 def _check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:

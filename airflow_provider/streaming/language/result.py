@@ -82,12 +82,7 @@ class Result:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what comes before an operation, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream.
-                AttributeError: it is anything else.
-            """
+            """Refuse what comes before an operation, with what to do."""
             if name in _METHODS:
                 raise ConfigurationError(
                     f"{name}() was called on the result of an operation, whose rows have no further steps yet: call "

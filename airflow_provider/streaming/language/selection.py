@@ -30,8 +30,9 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
     columns = tuple(map(_selected, expressions))
     exploded = [column for column in columns if column.generator is not None]
     if len(exploded) > 1:
+        texts = ", ".join(f"{one.generator}({one.expression})" for one in exploded)
         raise ConfigurationError(
-            f"select() got {len(exploded)} generators ({', '.join(_text(column) for column in exploded)}): it takes "
+            f"select() got {len(exploded)} generators ({texts}): it takes "
             "one, because a row for each pair is seldom meant. Call select() once for each."
         )
     _refuse_twice([one for column in columns for one in column.names])
@@ -112,10 +113,6 @@ def _refuse_twice(names: Sequence[str]) -> None:
                 f"select() gives a column the name {name!r}, which is kept for what every row has beside its columns: "
                 "name it otherwise, with AS."
             )
-
-
-def _text(column: Selected) -> str:
-    return f"{column.generator}({column.expression})"
 
 
 _AGGREGATES: Final = frozenset(

@@ -108,12 +108,7 @@ class Table:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what a table cannot do, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream.
-                AttributeError: it is anything else.
-            """
+            """Refuse what a table cannot do, with what to do."""
             if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
                 if self.origin is not None:
                     raise ConfigurationError(

@@ -116,6 +116,8 @@ def _compiled(
     signature = operation.signature(plan.key, key, columns)
     rows = _Rows(plan.source_topic, key, pa.schema([columns.field(name) for name in operation.columns]))
     partitions = topics.partitions[plan.source_topic]
+    # Whether records of a group may be in several of them, which is checked then.
+    groups_apart = plan.store is not None and not plan.internal and not plan.trust_partitioning
     input_ = InputSpec(
         topic=plan.source_topic,
         key_name=plan.key,
@@ -126,7 +128,7 @@ def _compiled(
         by_spark=SparkJson(schema),
         event_time=plan.event_time,
         columns=rows.columns,
-        num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
+        num_partitions=partitions if partitions > 1 and groups_apart else None,
         table=plan.table,
         null_keys=plan.null_keys,
         sides=plan.sides,
@@ -233,11 +235,6 @@ def _spec(
         topic_ids=topics.topic_ids,
         max_message_bytes=topics.max_message_bytes,
     )
-
-
-def _needs_groups_together(plan: StagePlan) -> bool:
-    """Whether it has to be checked that all records of a group are in one partition."""
-    return plan.store is not None and not plan.internal and not plan.trust_partitioning
 
 
 def _json_decoder(schema: str | None, plan: StagePlan) -> JsonDecoder | None:

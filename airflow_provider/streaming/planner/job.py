@@ -14,13 +14,13 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.application.job_text import description_text, mermaid
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import changelog_topic, check_name, commits_topic
+from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.planner.job_check import check_topics, check_unions, kafka_options
-from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_planner import plan_stages
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
@@ -54,12 +54,10 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 topics[output] = JobTopic(
                     name=output, kind=TopicKind.SINK, stage=stage.number, partitions=read.partitions, like=like
                 )
-        keeps = stage.store is not None
-        commits = commits_topic(application_id, stage.number)
-        name = commits if stage.store is None else changelog_topic(application_id, stage.store)
+        name = changelog_of(application_id, stage)
         topics[name] = JobTopic(
             name=name,
-            kind=TopicKind.CHANGELOG if keeps else TopicKind.COMMITS,
+            kind=TopicKind.COMMITS if stage.store is None else TopicKind.CHANGELOG,
             stage=stage.number,
             partitions=read.partitions,
             like=like,

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import (
-    assignment_topic,
-    changelog_topic,
-    commits_topic,
-    history_topic,
-    metrics_topic,
-    status_topic,
-)
+from airflow_provider.kafka.names import assignment_topic, history_topic, metrics_topic, status_topic
 from airflow_provider.streaming.language.column_check import columns_after
-from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 
 
 def check_sinks(application_id: str, topics: Sequence[str]) -> None:
@@ -59,20 +52,19 @@ def check_topics(
 
 def _own(application_id: str, stages: Sequence[StagePlan]) -> dict[str, str]:
     """The topics that the application keeps for itself, each with what it is."""
-    stores = [stage.store for stage in stages if stage.store is not None]
-    return {
-        **{changelog_topic(application_id, store): f"the changelog of its store {store!r}" for store in stores},
-        **{
-            commits_topic(application_id, stage.number): f"the commits topic of its stage {stage.number}"
-            for stage in stages
-            if stage.store is None
-        },
-        **{stage.source_topic: f"the internal topic of its stage {stage.number}" for stage in stages if stage.internal},
+    own = {
         assignment_topic(application_id): "its assignment topic",
         status_topic(application_id): "its status topic",
         history_topic(application_id): "its history",
         metrics_topic(application_id): "its metrics topic",
     }
+    for stage in stages:
+        commits = f"the commits topic of its stage {stage.number}"
+        what = commits if stage.store is None else f"the changelog of its store {stage.store!r}"
+        own[changelog_of(application_id, stage)] = what
+        if stage.internal:
+            own[stage.source_topic] = f"the internal topic of its stage {stage.number}"
+    return own
 
 
 def _same(application_id: str, one: str, other: str, topic: str) -> str:
@@ -124,21 +116,17 @@ def _types(stage: StagePlan) -> dict[str, str | None]:
 
 
 _OF_THE_CONNECTION: Final = "it comes from the connection to the cluster: set it there"
-_OF_THE_TASKS: Final = "each task reads its own partition from where it stopped"
-_OF_THE_RECORDS: Final = "the results would not be exactly once"
 
 _TAKEN: Final = {
     "kafka.bootstrap.servers": _OF_THE_CONNECTION,
-    "kafka.isolation.level": _OF_THE_RECORDS,
-    "assign": _OF_THE_TASKS,
-    "subscribe": _OF_THE_TASKS,
-    "subscribepattern": _OF_THE_TASKS,
-    "startingoffsets": _OF_THE_TASKS,
-    "startingoffsetsbytimestamp": _OF_THE_TASKS,
-    "startingtimestamp": _OF_THE_TASKS,
-    "endingoffsets": _OF_THE_TASKS,
-    "endingtimestamp": _OF_THE_TASKS,
-    "endingoffsetsbytimestamp": _OF_THE_TASKS,
+    "kafka.isolation.level": "the results would not be exactly once",
+    **dict.fromkeys(
+        (
+            *("assign", "subscribe", "subscribepattern", "startingoffsets", "startingoffsetsbytimestamp"),
+            *("startingtimestamp", "endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
+        ),
+        "each task reads its own partition from where it stopped",
+    ),
     "failondataloss": "say on_data_loss() what becomes of input that was deleted",
     "includeheaders": "the job reads no headers",
     "maxoffsetspertrigger": "set it with options(max_offsets_per_trigger=...)",
@@ -173,19 +161,13 @@ def kafka_options(given: object) -> tuple[tuple[str, str], ...]:
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, (str, int, float)):
             raise ConfigurationError(f"{where}={{{name!r}: {value!r}}}: give texts, by the option's name.")
-        check_kafka_options([name])
-        if not name.lower().startswith("kafka.") and name.lower() not in _OF_SPARK:
+        lower = name.lower()
+        why = _OF_THE_CONNECTION if lower.startswith(_TAKEN_PREFIXES) else _TAKEN.get(lower)
+        if why is not None:
+            raise ConfigurationError(f"options(kafka=...) got {name!r}, which cannot be set there: {why}.")
+        if not lower.startswith("kafka.") and lower not in _OF_SPARK:
             raise ConfigurationError(
                 f"{where} with {name!r}, which Spark's Kafka source does not know: options of Kafka's consumer begin "
                 f"with 'kafka.', as in 'kafka.{name}'."
             )
     return tuple(given.items())
-
-
-def check_kafka_options(names: Iterable[str]) -> None:
-    """Refuse what the package sets itself."""
-    for name in names:
-        lower = name.lower()
-        why = _OF_THE_CONNECTION if lower.startswith(_TAKEN_PREFIXES) else _TAKEN.get(lower)
-        if why is not None:
-            raise ConfigurationError(f"options(kafka=...) got {name!r}, which cannot be set there: {why}.")

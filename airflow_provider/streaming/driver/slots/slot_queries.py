@@ -288,7 +288,8 @@ class SlotQueries:
             return {}
 
     def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
-        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)
+        listed = ", ".join(map(str, sorted(tasks))) or "no task"
+        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, listed, cause.kind, cause.message)
         failures = dict(self._failures)
         for task in tasks:
             if task in plans:
@@ -309,8 +310,3 @@ class SlotQueries:
         if cause.kind != StepError.__name__:
             return cause
         return Cause(cause.kind, f"{self._topic_of(task)}[{task.partition}]: {cause.message}")
-
-
-def _listed(tasks: Collection[TaskId]) -> str:
-    """The tasks, in order, for a line of the log."""
-    return ", ".join(str(task) for task in sorted(tasks)) or "no task"

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import (
@@ -20,7 +20,7 @@ from airflow_provider.control.records.status import (
     TaskStatus,
 )
 from airflow_provider.errors import WorkerError
-from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
+from airflow_provider.streaming.driver.watches.source_ends import Ends, SourceEnd
 
 log = logging.getLogger(__name__)
 
@@ -100,16 +100,6 @@ class StallClock:
     def forget(self, task: TaskId) -> None:
         """A task that is not active here any more begins again when it is active again."""
         self._marks.pop(task, None)
-
-
-class Ends(Protocol):
-    """What is needed here of a `SourceEnds`."""
-
-    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
-        """The ends of some partitions now."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
 
 
 class ProgressWatch:

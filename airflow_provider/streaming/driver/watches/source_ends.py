@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -46,6 +46,16 @@ class SourceEnd:
         if source_offset is None or self.end < source_offset or self.uncommitted_records:
             return False
         return self.lag_records(source_offset) == 0
+
+
+class Ends(Protocol):
+    """What those that look at a source need of `SourceEnds`."""
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        """The ends of some partitions now."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
 
 
 class SourceEnds:
