@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar, Final
@@ -30,8 +30,8 @@ from airflow_provider.streaming.operations.batch import (
     without_records,
 )
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
-from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.operation import Batch, Operation, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
@@ -183,20 +183,13 @@ class DropDuplicates(Operation):
         """See `Operation.decode_states`: the times of the rows that came out."""
         return [python_values(bounds_column(times, times).field("start")) for times in map(decode_times, states)]
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: a window begins with a row that came out, and what comes in it does not."""
-        mark = time.watermark_ms
         live = [
             (group, start)
-            for (_, state), group in zip(items, groups_of([key for key, _ in items]), strict=True)
+            for (_, state), group in zip(stored.items, groups_of([key for key, _ in stored.items]), strict=True)
             for start in decode_times(state)
-            if mark is None or start + self.within_ms > mark
+            if start + self.within_ms > stored.mark_ms
         ]
         if not live:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -22,8 +22,8 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
 )
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
-from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
@@ -169,26 +169,19 @@ class SessionAggregation(AggregationInWindows):
         """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms + 1)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the sessions that are open, each with its ``window``."""
-        mark = time.watermark_ms
         live = [
             (groups_of([key])[0], session)
-            for key, value in items
+            for key, value in stored.items
             for session in decode_sessions(value)
-            if mark is None or session.end > mark
+            if session.end > stored.mark_ms
         ]
         if not live:
             return
         groups = [group for group, _ in live]
         bounds = bounds_column([s.start for _, s in live], [s.end for _, s in live])
-        states = self.decode_states([s.row for _, s in live], schema)
+        states = self.decode_states([s.row for _, s in live], stored.schema)
         yield from window_states(groups, bounds, states)
 
 

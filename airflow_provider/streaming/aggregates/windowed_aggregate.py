@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar, Final, Literal
@@ -19,8 +19,8 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, TimeSegments, tim
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
 from airflow_provider.streaming.operations.batch import Changes, StateReader
-from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -217,18 +217,11 @@ class WindowedAggregation(AggregationInWindows):
         """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the windows that are open, each with its ``window``."""
-        mark = time.watermark_ms
-        live = [(k, v) for k, v in items if mark is None or time_of(k) + self.windows.size_ms > mark]
+        live = [(k, v) for k, v in stored.items if time_of(k) + self.windows.size_ms > stored.mark_ms]
         if not live:
             return
         keys = [key for key, _ in live]
-        states = self.decode_states([value for _, value in live], schema)
+        states = self.decode_states([value for _, value in live], stored.schema)
         yield from window_states(groups_of(keys), window_column(keys, self.windows.size_ms), states)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final
@@ -39,7 +39,7 @@ from airflow_provider.streaming.joins.row_chunks import (
 )
 from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader
-from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
@@ -203,19 +203,12 @@ class IntervalJoin(JoinOperation):
         behind = LEFT if left is None or (right is not None and left < right) else RIGHT
         return self._held_back(time, sides, (left, right), None if left == right else behind)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the rows that can have a partner, each under its group, side and time."""
-        mark = NO_WATERMARK if time.watermark_ms is None else time.watermark_ms
-        for key, state in items:
+        for key, state in stored.items:
             group = group_of(key).decode()
             for kept in rows_of(state):
-                if kept.time + self.reaches_ms[kept.side] >= mark:
+                if kept.time + self.reaches_ms[kept.side] >= stored.mark_ms:
                     side = "right" if kept.side else "left"
                     yield group, f"{group}@{side}@{kept.time}", python_row(kept.row)
 

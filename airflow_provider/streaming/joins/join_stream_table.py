@@ -41,7 +41,7 @@ from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_M
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader
-from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
@@ -142,17 +142,12 @@ class StreamTableJoin(JoinOperation):
             for state in states
         ]
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: with a history or a grace, all versions."""
         if self.in_time:
-            items = [(key, self._whole(key, state, read)) for key, state in items if not key.startswith(BESIDE_GROUPS)]
-        return super().read_states(items, schema, time, read)
+            kept = ((key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS))
+            stored = stored._replace(items=[(key, self._whole(key, state, stored.read)) for key, state in kept])
+        return super().read_states(stored)
 
     @staticmethod
     def _whole(key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:

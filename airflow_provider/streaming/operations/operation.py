@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.types import type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 BESIDE_GROUPS: Final = b"\xff"
@@ -68,6 +68,27 @@ class Decoder(Protocol):
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """The columns of the rows, and which values are none."""
+
+
+class StoredStates(NamedTuple):
+    """What a store holds, for people.
+
+    Args:
+        items: keys and values.
+        schema: of the rows that the operation gets, with `columns` at least.
+        time: of the task.
+        read: gives the values of further keys.
+    """
+
+    items: Sequence[tuple[bytes, bytes]]
+    schema: pa.Schema
+    time: StreamTime
+    read: Callable[[Sequence[bytes]], Sequence[bytes | None]]
+
+    @property
+    def mark_ms(self) -> int:
+        """The watermark; before all times where there is none."""
+        return NO_WATERMARK if self.time.watermark_ms is None else self.time.watermark_ms
 
 
 class Operation(ABC):
@@ -242,25 +263,14 @@ class Operation(ABC):
         """
         return list(states)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """What a store holds for people; of windows, those that are open.
-
-        Args:
-            items: keys and values of the store.
-            schema: as of `decode_states`.
-            read: gives the values of further keys.
 
         Returns:
             The group, the name of the state, which is that of the window's output records, and the state.
         """
-        found = [(key, state) for key, state in items if not key.startswith(BESIDE_GROUPS)]
-        states = self.decode_states([state for _, state in found], schema) if found else []
+        found = [(key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS)]
+        states = self.decode_states([state for _, state in found], stored.schema) if found else []
         for (key, _), state in zip(found, states, strict=True):
             if state is not None:
                 yield key.decode(), key.decode(), state
