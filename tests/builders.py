@@ -29,7 +29,7 @@ from airflow_provider.control.waiting.evaluation import Observation
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
+from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read, source_topics
 
 APPLICATION = "app"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
+from threading import Event, Thread
 from typing import TypeVar
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -25,3 +28,49 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
 
     Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+class RepeatedLook:
+    """Looks again and again, in a daemon thread. What goes wrong is a line in the log, once until it changes.
+
+    Args:
+        name: of the thread.
+        interval_s: between two looks; the first comes after it, too.
+        failed: what is not done where a look raises, in words.
+    """
+
+    def __init__(self, name: str, interval_s: float, failed: str) -> None:
+        self._interval_s, self._failed = interval_s, failed
+        self._logged = ""
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; returns at once."""
+        self._stop.set()
+
+    def look(self) -> None:
+        """Do what there is to do now."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Called by the thread when it ends."""
+
+    def attempt(self) -> None:
+        """Look, whatever comes of it."""
+        try:
+            self.look()
+            self._logged = ""
+        except Exception as error:
+            if repr(error) != self._logged and not self._stop.is_set():
+                self._logged = repr(error)
+                log.warning("%s: %s: %s", self._failed, type(error).__name__, error)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            self.attempt()
+        self.leave()

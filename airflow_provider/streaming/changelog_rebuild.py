@@ -94,7 +94,6 @@ class _Kept:
     """The store that a task keeps: each stage has its own.
 
     Args:
-        name: of the store.
         changelog: its topic; of a stage without state, that of its commits.
     """
 

@@ -20,14 +20,14 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.job_change import refuse_moved_stages
 from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.operations.operation import StoredStates
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.job import StatefulJob
+from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record, partition_of, read_dead_letter
@@ -428,7 +428,9 @@ class JobTester:
 
     def _read(self, task: Task, items: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, Any]]:
         schema, operation = task.job.input.columns, task.operation
-        return operation.read_states(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
+        return operation.read_states(
+            StoredStates(items, schema, StreamTime.after(task.commit_record), task.replica.get_many)
+        )
 
 
 def _one_of(method: str, what: str, given: str | None, known: Sequence[str]) -> str:

@@ -17,6 +17,28 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.json.row_codec import Column
 
 
+class Function(Enum):
+    """What is kept of a column."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    MEAN = "mean"
+    FIRST = "first"
+    LAST = "last"
+
+    @property
+    def adds(self) -> bool:
+        """Whether values are added up, which have to be numbers."""
+        return self in (Function.SUM, Function.MEAN)
+
+    @property
+    def by_order(self) -> bool:
+        """Whether it depends on the order of the rows, so that parts cannot be put together."""
+        return self in (Function.FIRST, Function.LAST)
+
+
 class Kind(Enum):
     """How the value of an accumulator is kept."""
 
@@ -40,9 +62,6 @@ class Accumulator:
     Args:
         function: how a batch's values are made one, and that one is merged with what was kept before.
         column: of what; None counts rows.
-        kind: how the value is kept.
-        logical: the Arrow type of the result.
-        ignorenulls: for first and last: ignore nulls.
     """
 
     function: Function
@@ -87,14 +106,33 @@ def is_number(logical: pa.DataType) -> bool:
 
 
 def sum_type(logical: pa.DataType) -> pa.DataType:
-    """The type of a sum, as in Spark.
-
-    Args:
-        logical: of the values: a number's.
-    """
+    """The type of a sum, as in Spark."""
     if pa.types.is_decimal(logical):
         return pa.decimal128(min(logical.precision + 10, 38), logical.scale)
     return pa.float64() if pa.types.is_floating(logical) else pa.int64()
+
+
+def accumulators(
+    function: Function, column: str | None, logical: pa.DataType, ignorenulls: bool
+) -> tuple[Accumulator, ...] | None:
+    """What is kept of an aggregate; None where values of the column's type cannot be.
+
+    Args:
+        logical: of the column.
+    """
+    count = Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64())
+    if function is Function.COUNT:
+        return (count,)
+    kind = kind_of(logical)
+    if kind is None or (function.adds and not is_number(logical)):
+        return None
+    if function is not Function.MEAN:
+        result = sum_type(logical) if function is Function.SUM else logical
+        return (Accumulator(function=function, column=column, kind=kind, logical=result, ignorenulls=ignorenulls),)
+    if kind is Kind.DECIMAL:
+        return Accumulator(function=Function.SUM, column=column, kind=kind, logical=sum_type(logical)), count
+    # Spark's mean of integers adds doubles.
+    return Accumulator(function=Function.SUM, column=column, kind=Kind.DOUBLE, logical=pa.float64()), count
 
 
 def decimal_mean(total: Decimal, count: int, scale: int) -> Decimal:
@@ -103,8 +141,6 @@ def decimal_mean(total: Decimal, count: int, scale: int) -> Decimal:
     Where 38 digits do not hold it Spark raises; here it has more.
 
     Args:
-        total: their sum.
-        count: how many they are.
         scale: of the column; the mean has four digits more.
     """
     mean, places = _DIVISION.divide(total, Decimal(count)), min(scale + 4, 38)
@@ -136,7 +172,7 @@ def arrow_aggregation(accumulator: Accumulator) -> tuple[object, ...]:
     function = accumulator.function
     if accumulator.column is None:
         return ([], "count_all")
-    if function in (Function.FIRST, Function.LAST):
+    if function.by_order:
         return (accumulator.input, function.value, pc.ScalarAggregateOptions(skip_nulls=accumulator.ignorenulls))
     return (accumulator.input, function.value)
 
@@ -194,10 +230,7 @@ def merge(accumulator: Accumulator, existed: npt.NDArray[np.bool_], old: Column,
     """What is kept of many keys after a batch.
 
     Args:
-        accumulator: the same for all.
         existed: by key, whether there was a state before, be it of nulls.
-        old: what was kept before.
-        new: what the batch brings.
     """
     match accumulator.function:
         case Function.COUNT | Function.SUM:
@@ -263,15 +296,3 @@ def _picked(take_old: npt.NDArray[np.bool_], old: Column, new: Column) -> Column
         return Column(ok, values)
     texts = [a if use else b for use, a, b in zip(take_old.tolist(), old.texts, new.texts, strict=True)]
     return Column(ok, values, texts)
-
-
-class Function(Enum):
-    """What is kept of a column."""
-
-    COUNT = "count"
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-    MEAN = "mean"
-    FIRST = "first"
-    LAST = "last"

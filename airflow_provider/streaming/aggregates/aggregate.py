@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,28 +18,23 @@ from airflow_provider.streaming.aggregates.accumulator import (
     Accumulator,
     Function,
     Kind,
+    accumulators,
     arrow_aggregation,
     as_kind,
     decimal_mean,
     decimal_of,
-    is_number,
-    kind_of,
     merge,
-    sum_type,
     to_array,
     to_column,
     with_nan,
 )
-from airflow_provider.streaming.aggregates.partial_rows import PartialRows
-from airflow_provider.streaming.aggregates.state_rows import StateRows
+from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows, StateRows
 from airflow_provider.streaming.aggregates.sum_bound import SumBound, has_bound, overflows
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
 from airflow_provider.streaming.json.row_codec import Column
 from airflow_provider.streaming.json.types import type_name
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +42,6 @@ class Aggregate:
     """One result column.
 
     Args:
-        name: of the result.
-        function: what is computed.
         column: of what; None counts rows.
         ignorenulls: for first and last: ignore nulls, as in Spark. Default False.
     """
@@ -72,7 +65,7 @@ def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
 class Aggregation(Operation):
     """An operation that keeps aggregates by key and emits them, once per key and batch, as a JSON object.
 
-    The state of a key is a row of accumulators (`operations.row_codec`). Integers are 64-bit, floats are
+    The state of a key is a row of accumulators (`json.row_codec`). Integers are 64-bit, floats are
     doubles, decimals exact; texts, booleans, dates and timestamps are kept by count, min, max, first and last. A record
     whose value has no room in a sum is an error of that record.
 
@@ -101,7 +94,7 @@ class Aggregation(Operation):
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
-        kept = self._untyped if schema is None else tuple(self._kept(schema))
+        kept = self._kept(schema)
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -115,41 +108,26 @@ class Aggregation(Operation):
         """See `Operation.going_on`: aggregates are found again by their names."""
         return dataclasses.replace(self, stored=signature)
 
-    @property
-    def _untyped(self) -> tuple[KeptAggregate, ...]:
-        """The aggregates, while the types of their columns are not known."""
-        return tuple(
-            KeptAggregate(
-                name=aggregate.name,
-                function=aggregate.function.value,
-                column=aggregate.column,
-                type="",
-                kinds=(),
-                ignorenulls=aggregate.ignorenulls,
-            )
-            for aggregate in self.aggregates
-        )
-
-    def _kept(self, schema: pa.Schema) -> Iterator[KeptAggregate]:
-        left = iter(self._accumulators(schema))
+    def _kept(self, schema: pa.Schema | None) -> tuple[KeptAggregate, ...]:
+        """The aggregates; without types while those of their columns are not known."""
+        kept = []
         for aggregate in self.aggregates:
-            accumulators = [next(left) for _ in range(2 if aggregate.function is Function.MEAN else 1)]
-            yield KeptAggregate(
-                name=aggregate.name,
-                function=aggregate.function.value,
-                column=aggregate.column,
-                type=type_name(accumulators[0].logical),
-                kinds=tuple(accumulator.kind.value for accumulator in accumulators),
-                ignorenulls=aggregate.ignorenulls,
+            of_it = () if schema is None else self._accumulators_of(aggregate, schema)
+            kept.append(
+                KeptAggregate(
+                    name=aggregate.name,
+                    function=aggregate.function.value,
+                    column=aggregate.column,
+                    type=type_name(of_it[0].logical) if of_it else "",
+                    kinds=tuple(accumulator.kind.value for accumulator in of_it),
+                    ignorenulls=aggregate.ignorenulls,
+                )
             )
+        return tuple(kept)
 
     def state_rows(self, schema: pa.Schema) -> StateRows:
-        """How its state lies in the store.
-
-        Args:
-            schema: of the rows that it gets, with `columns` at least.
-        """
-        kept = tuple(self._kept(schema))
+        """How its state lies in the store."""
+        kept = self._kept(schema)
         return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
@@ -160,8 +138,8 @@ class Aggregation(Operation):
     def grouped(self, batch: Batch) -> GroupedAggregation:
         """A batch's rows, by ``__key``."""
         schema = batch.rows.schema
-        accumulators = self._accumulators(schema)
-        return self._grouped(batch.key_name, batch.rows, schema, accumulators, accumulators)
+        kept = self._accumulators(schema)
+        return self._grouped(batch.key_name, batch.rows, schema, kept, kept)
 
     def grouped_parts(self, batch: Batch, schema: pa.Schema, parts: tuple[Accumulator, ...]) -> GroupedAggregation:
         """The same of rows that are aggregates of parts themselves.
@@ -174,12 +152,8 @@ class Aggregation(Operation):
         return self._grouped(batch.key_name, batch.rows, schema, self._accumulators(schema), parts)
 
     def partial_rows(self, schema: pa.Schema) -> PartialRows:
-        """How its accumulators go to another stage.
-
-        Args:
-            schema: of the rows that it gets, with `columns` at least.
-        """
-        return PartialRows(tuple(self._kept(schema)), self._accumulators(schema))
+        """How its accumulators go to another stage."""
+        return PartialRows(self._kept(schema), self._accumulators(schema))
 
     def _grouped(
         self,
@@ -192,7 +166,6 @@ class Aggregation(Operation):
         """Group rows.
 
         Args:
-            key_name: the key column's name, for the output.
             schema: of the rows that the aggregates are of.
             accumulators: how each is made of the rows.
         """
@@ -228,69 +201,30 @@ class Aggregation(Operation):
         return [dict(zip((name for name, _ in results), row, strict=True)) for row in rows]
 
     def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
-        """The results of stored values by name, as columns.
-
-        Args:
-            states: as in `decode_states`.
-            schema: as in `decode_states`.
-        """
+        """The results of stored values by name, as columns."""
         columns = [column for _, column in self.state_rows(schema).decode(states)]
         return _results(self.aggregates, self._accumulators(schema), columns)
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
     ) -> list[tuple[bytes, bytes]]:
-        """What a batch emits: pairs of key and value for the sink.
-
-        Args:
-            key_name: the key column's name.
-            keys: the batch's distinct keys.
-            column: the same, as Arrow has them.
-            results: by name, of each key.
-        """
+        """What a batch emits: pairs of key and value for the sink."""
         return list(zip(keys, json_rows([*key_columns(key_name, self.by, column), *results]), strict=True))
 
     def _accumulators(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
-        result: list[Accumulator] = []
-        for aggregate in self.aggregates:
-            column, function = aggregate.column, aggregate.function
-            logical = pa.int64() if column is None else schema.field(column).type
-            kind = kind_of(logical)
-            if function is Function.COUNT:
-                result.append(Accumulator(function=function, column=column, kind=Kind.INTEGER, logical=pa.int64()))
-                continue
-            if kind is None or (
-                function in (Function.SUM, Function.MEAN) and (kind is Kind.TEXT or not is_number(logical))
-            ):
-                raise ConfigurationError(
-                    f"{aggregate.name!r} cannot be kept: {function.value} of column {column!r} of type {logical}. "
-                    "Cast the column to a number, or to STRING for count, min, max, first and last."
-                )
-            if function is Function.MEAN:
-                # Spark's mean of integers adds doubles.
-                exact = kind is Kind.DECIMAL
-                result.append(
-                    Accumulator(
-                        function=Function.SUM,
-                        column=column,
-                        kind=Kind.DECIMAL if exact else Kind.DOUBLE,
-                        logical=sum_type(logical) if exact else pa.float64(),
-                    )
-                )
-                result.append(
-                    Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64())
-                )
-            else:
-                result.append(
-                    Accumulator(
-                        function=function,
-                        column=column,
-                        kind=kind,
-                        logical=sum_type(logical) if function is Function.SUM else logical,
-                        ignorenulls=aggregate.ignorenulls,
-                    )
-                )
-        return tuple(result)
+        return tuple(one for aggregate in self.aggregates for one in self._accumulators_of(aggregate, schema))
+
+    @staticmethod
+    def _accumulators_of(aggregate: Aggregate, schema: pa.Schema) -> tuple[Accumulator, ...]:
+        column, function = aggregate.column, aggregate.function
+        logical = pa.int64() if column is None else schema.field(column).type
+        kept = accumulators(function, column, logical, aggregate.ignorenulls)
+        if kept is None:
+            raise ConfigurationError(
+                f"{aggregate.name!r} cannot be kept: {function.value} of column {column!r} of type {logical}. "
+                "Cast the column to a number, or to STRING for count, min, max, first and last."
+            )
+        return kept
 
 
 class GroupedAggregation:
@@ -325,7 +259,6 @@ class GroupedAggregation:
 
         Args:
             old: the keys' state, in the order of `keys`; None where there is none.
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
 
         Raises:
             FunctionError: a row has no room, and `tolerant` is false.
@@ -335,8 +268,13 @@ class GroupedAggregation:
             if not tolerant:
                 raise failed[0]
             of_key = dict(zip(self.keys, old, strict=True))
+
+            def again(left: pa.Table) -> Changes:
+                grouped = self._again(left)
+                return grouped.apply([of_key[key] for key in grouped.keys], tolerant=True)
+
             # A row that counts in several windows may have made room in one of them for what now has none.
-            return self._without(failed, lambda left: left.apply([of_key[key] for key in left.keys], tolerant=True))
+            return without_failed(self._rows_in, failed, again)
         state = list(zip(self.keys, rows, strict=True))
         return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
 
@@ -368,32 +306,15 @@ class GroupedAggregation:
         return state_rows.encode(merged), results, []
 
     def partial(self, tolerant: bool = False) -> Changes:
-        """What the batch alone comes to, as output for the stage that merges it (`operations.partial_rows`).
-
-        Args:
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
-
-        Raises:
-            FunctionError: a row has no room, and `tolerant` is false.
-        """
+        """What the batch alone comes to, as output for the stage that merges it (`aggregates.accumulator_rows`)."""
         if self._bounds:
             none = [column for _, column in self._operation.state_rows(self._schema).decode([None] * len(self.keys))]
             if failed := overflows(self._bounds, self.keys, self._rows_in, none):
                 if not tolerant:
                     raise failed[0]
-                return self._without(failed, lambda left: left.partial(tolerant=True))
+                return without_failed(self._rows_in, failed, lambda left: self._again(left).partial(tolerant=True))
         values = self._operation.partial_rows(self._schema).encode(self._new)
         return Changes([], list(zip(self.keys, values, strict=True)))
-
-    def _without(self, failed: list[FunctionError], changes: Callable[[GroupedAggregation], Changes]) -> Changes:
-        """The same without some rows: what is left has room."""
-        bad = pa.array([failure.offset for failure in failed], pa.int64())
-        left = self._rows_in.filter(pc.invert(pc.is_in(self._rows_in.column("__offset"), value_set=bad)))
-        if left.num_rows == 0:
-            return Changes([], [], failed)
-        rest = changes(self._again(left))
-        every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
-        return dataclasses.replace(rest, failed=every)
 
 
 def _results(

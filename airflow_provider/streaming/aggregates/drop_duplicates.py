@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar, Final
@@ -18,17 +18,21 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
-from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, with_time
-from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW
-from airflow_provider.streaming.json.json_rows import json_rows
-from airflow_provider.streaming.json.python_values import python_values
+from airflow_provider.streaming.aggregates.windowed_aggregate import bounds_column, groups_of, window_states, with_time
+from airflow_provider.streaming.json.json_rows import json_rows, python_values
 from airflow_provider.streaming.json.types import type_name, without_json_type
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import (
+    Changes,
+    FunctionError,
+    KnownState,
+    StateReader,
+    StoreReader,
+    without_records,
+)
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
-from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import KnownState, StateReader, StoreReader
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
-from airflow_provider.streaming.terms.duration import duration_ms, duration_text
+from airflow_provider.streaming.operations.operation import Batch, Operation, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
+from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
 DUPLICATES: Final = "duplicates"
@@ -63,26 +67,16 @@ class DropDuplicates(Operation):
 
     Args:
         within_ms: two rows of a key that come out are at least so far apart.
-        columns: that come out, the key's among them; none until the job is planned.
-        event_time: of the rows; None until the job is planned.
+        columns: that come out, the key's among them.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
     """
 
     timed: ClassVar[bool] = True
 
     within_ms: int
-    columns: tuple[str, ...] = ()
-    event_time: EventTime | None = None
+    columns: tuple[str, ...]
+    event_time: EventTime
     stored: StoreSignature | None = None
-
-    @classmethod
-    def of(cls, within: object) -> DropDuplicates:
-        """For a duration in words, such as ``"1 hour"``.
-
-        Raises:
-            ConfigurationError: it is none.
-        """
-        return cls(within_ms=duration_ms("drop_duplicates(within=...)", within))
 
     @property
     def text(self) -> str:
@@ -92,19 +86,10 @@ class DropDuplicates(Operation):
     @property
     def _meaning(self) -> str:
         """What the bytes of a state depend on."""
-        return f"drop_duplicates({self._time.column}, within {duration_text(self.within_ms)})"
-
-    @property
-    def _time(self) -> EventTime:
-        assert self.event_time is not None
-        return self.event_time
+        return f"drop_duplicates({self.event_time.column}, within {duration_text(self.within_ms)})"
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Raises:
-            ConfigurationError: a column has a type that does not come back from JSON as it was.
-        """
+        """See `Operation.signature`."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"drop_duplicates() writes all columns, and {name!r} of type {kind} cannot be written: "
@@ -127,7 +112,7 @@ class DropDuplicates(Operation):
         """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
-        return TimeSegments(max(self.within_ms, -(-(self.within_ms + self._time.delay_ms) // _SEGMENTS)))
+        return TimeSegments(max(self.within_ms, -(-(self.within_ms + self.event_time.delay_ms) // _SEGMENTS)))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: a row is late when its time lies before the watermark.
@@ -136,12 +121,11 @@ class DropDuplicates(Operation):
         """
         rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = watermarks(event_ms, self._time.delay_ms, before)
+        marks, after = watermarks(event_ms, self.event_time.delay_ms, before)
         # What is kept is not of later times.
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
-        in_time = event_ms >= marks
-        return batch.placed(rows, after, None if in_time.all() else rows.filter(pa.array(in_time)))
+        return batch.placed(rows, after, event_ms >= marks)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
@@ -159,14 +143,13 @@ class DropDuplicates(Operation):
             if not tolerant:
                 raise large[0]
             failed += large
-            bad = pa.array([error.offset for error in large], pa.int64())
-            rows = rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=bad)))
+            rows = without_records(rows, (error.offset for error in large))
             if rows.num_rows == 0:
                 return Changes([], [], failed)
             changes = self.merge(batch.with_rows(rows), KnownState(state.known), tolerant=True)
         if kept := limits.of_state(changes):
             raise first_too_large(rows, dict(zip(self.groups(list(kept)), kept.values(), strict=True)))
-        return dataclasses.replace(changes, failed=sorted(failed, key=lambda error: error.offset))
+        return changes.also_failed(failed)
 
     @staticmethod
     def _too_large(rows: pa.Table, changes: Changes, limits: Limits) -> list[FunctionError]:
@@ -200,28 +183,19 @@ class DropDuplicates(Operation):
         """See `Operation.decode_states`: the times of the rows that came out."""
         return [python_values(bounds_column(times, times).field("start")) for times in map(decode_times, states)]
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: a window begins with a row that came out, and what comes in it does not."""
-        mark = time.watermark_ms
         live = [
             (group, start)
-            for (_, state), group in zip(items, groups_of([key for key, _ in items]), strict=True)
+            for (_, state), group in zip(stored.items, groups_of([key for key, _ in stored.items]), strict=True)
             for start in decode_times(state)
-            if mark is None or start + self.within_ms > mark
+            if start + self.within_ms > stored.mark_ms
         ]
         if not live:
             return
         groups, starts = [group for group, _ in live], [start for _, start in live]
         bounds = bounds_column(starts, [start + self.within_ms for start in starts])
-        rows = zip(groups, output_keys(groups, bounds), python_values(bounds), strict=True)
-        for group, name, window in rows:
-            yield group.decode(), name.decode(), {WINDOW: window}
+        yield from window_states(groups, bounds, [{}] * len(groups))
 
 
 class FirstRows:
@@ -242,11 +216,7 @@ class FirstRows:
         self.keys: list[bytes] = sorted(pa.chunked_array(keys).unique().to_pylist())
 
     def apply(self, known: Mapping[bytes, bytes | None]) -> Changes:
-        """See `Operation.merge`.
-
-        Args:
-            known: the keys' state.
-        """
+        """See `Operation.merge`."""
         stored = {key: state for key, state in known.items() if state is not None}
         first = self._first(stored)
         at = np.flatnonzero(first)

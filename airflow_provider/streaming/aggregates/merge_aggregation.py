@@ -1,4 +1,4 @@
-"""Aggregations by key, of parts that an earlier stage has aggregated."""
+"""Aggregations by key in two stages: parts of a micro-batch's rows before a repartition, put together behind it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,71 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind
+from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation, aggregates_text
-from airflow_provider.streaming.aggregates.partial_rows import PartialRows
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 
 @dataclass(frozen=True)
-class MergeAggregation(Operation):
-    """An operation that keeps the same as `Aggregation`, in the same bytes, of what `PartialAggregation` emits.
+class PartialAggregation(Operation):
+    """An operation without state, before a repartition: it groups a micro-batch's rows, and emits the accumulators.
 
     Args:
-        aggregates: of the job, in its order.
-        schema: of the rows that were aggregated in parts; None while their types are not known.
-        stored: the signature of a store that holds what was written before; None for a store that begins empty.
-        by: as of `Aggregation`.
+        aggregates: of the job, in its order; none that depends on that of the rows.
     """
 
     aggregates: tuple[Aggregate, ...]
-    schema: pa.Schema | None = None
-    stored: StoreSignature | None = None
-    by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse an operation without results, or with two of one name."""
-        Aggregation(self.aggregates)
+        """Refuse what depends on the order of the rows, which nobody knows any more after a repartition."""
+        if names := [aggregate.name for aggregate in self.aggregates if aggregate.function.by_order]:
+            raise ConfigurationError(
+                f"The aggregates {', '.join(map(repr, names))} cannot be combined before a repartition: the order of "
+                "the rows is not defined behind it."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that it reads."""
+        return self._aggregation.columns
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
+
+        Which aggregates a record holds it says by itself (`aggregates.accumulator_rows`).
+        """
+        kept = self._aggregation.signature(key_name, key_type, schema)
+        return StoreSignature(key=kept.key, key_type=kept.key_type, operation="repartition")
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: no state is read."""
+        return self._aggregation.grouped(batch).partial(tolerant)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"combine {aggregates_text(self.aggregates)}"
+
+    @property
+    def _aggregation(self) -> Aggregation:
+        return Aggregation(self.aggregates)
+
+
+@dataclass(frozen=True)
+class MergeAggregation(Aggregation):
+    """An operation that keeps the same as `Aggregation`, in the same bytes, of what `PartialAggregation` emits.
+
+    So a job can begin to combine, or cease. What it is told of the types are those of the rows that were aggregated in
+    parts.
+
+    Args:
+        schema: of these rows; None while their types are not known.
+    """
+
+    schema: pa.Schema | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -44,35 +82,14 @@ class MergeAggregation(Operation):
         return ()
 
     def of_rows(self, schema: pa.Schema) -> MergeAggregation:
-        """The same, once the types are known.
-
-        Args:
-            schema: of the rows that `PartialAggregation` gets.
-        """
+        """The same, once the types are known."""
         columns = Aggregation(self.aggregates).columns
         return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
 
     @property
     def decoder(self) -> PartialRows:
         """See `Operation.decoder`."""
-        return self._aggregation.partial_rows(self._known)
-
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`: the same as without combining, so that a job can begin to, or cease.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that were aggregated in parts.
-
-        Raises:
-            ConfigurationError: a column has a type that the operation cannot keep.
-        """
-        return self._aggregation.signature(key_name, key_type, schema)
-
-    def going_on(self, signature: StoreSignature) -> MergeAggregation:
-        """See `Operation.going_on`: aggregates are found again by their names."""
-        return dataclasses.replace(self, stored=signature)
+        return self.partial_rows(self._known)
 
     def reading(
         self, signature: StoreSignature, schema: pa.Schema | None, before: Mapping[str, Operation]
@@ -86,21 +103,17 @@ class MergeAggregation(Operation):
         parts = tuple(
             _merging(accumulator, name) for accumulator, name in zip(partial.accumulators, partial.names, strict=True)
         )
-        grouped = self._aggregation.grouped_parts(batch, self._known, parts)
+        grouped = self.grouped_parts(batch, self._known, parts)
         return grouped.apply(state.get_many(grouped.keys), tolerant)
 
     @property
     def text(self) -> str:
         """See `Operation.text`."""
-        return f"aggregate {aggregates_text(self.aggregates)}, from parts"
+        return f"{super().text}, from parts"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`; the types are those of the rows that were aggregated in parts."""
-        return self._aggregation.decode_states(states, self._known)
-
-    @property
-    def _aggregation(self) -> Aggregation:
-        return Aggregation(self.aggregates, self.stored, self.by)
+        """See `Operation.decode_states`."""
+        return super().decode_states(states, self._known)
 
     @property
     def _known(self) -> pa.Schema:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
-from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.window_rows import bounds_column, groups_of, output_keys, window_column
-from airflow_provider.streaming.aggregates.windowed_aggregate import WHEN, WINDOW, Emit
+from airflow_provider.streaming.aggregates.windowed_aggregate import (
+    WINDOW,
+    AggregationInWindows,
+    bounds_column,
+    groups_of,
+    output_keys,
+    window_column,
+    window_states,
+)
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
-from airflow_provider.streaming.operations.limits import Limits, shared_too_large
-from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
@@ -41,7 +42,7 @@ class StoredSession(NamedTuple):
     Args:
         start: epoch ms of its first record.
         end: epoch ms at which it ends: the gap after its last record.
-        row: its accumulators (`operations.row_codec`).
+        row: its accumulators (`json.row_codec`).
     """
 
     start: int
@@ -69,27 +70,15 @@ def decode_sessions(state: bytes | None) -> list[StoredSession]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionAggregation(Aggregation):
+class SessionAggregation(AggregationInWindows):
     """An aggregation by key and session; the key of a state is the segment of the sessions' ends, and the group.
 
     So what has ended is a prefix of the store, and a group's open sessions are found under a handful of keys.
-
-    Args:
-        windows: the gap.
-        delay_ms: of the watermark.
-        emit: ``update`` emits each changed session once per micro-batch, ``close`` each session once, when it is over.
     """
 
-    timed: ClassVar[bool] = True
+    shared: ClassVar[bool] = True
 
     windows: SessionWindow
-    delay_ms: int
-    emit: Emit = "update"
-
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
-        plain = super().signature(key_name, key_type, schema)
-        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms, emit=self.emit)
 
     @property
     def segments(self) -> TimeSegments:
@@ -107,12 +96,7 @@ class SessionAggregation(Aggregation):
         # No session that is kept ends later than the gap after this.
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
-        open_ = event_ms + self.windows.gap_ms > marks
-        return batch.placed(rows, after, None if open_.all() else rows.filter(pa.array(open_)))
-
-    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
-        return groups_of(keys)
+        return batch.placed(rows, after, event_ms + self.windows.gap_ms > marks)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`; the output's keys are those of the store, of the sessions' starts."""
@@ -123,12 +107,6 @@ class SessionAggregation(Aggregation):
     def regrouped(self, batch: Batch, known: Mapping[bytes, bytes | None]) -> Changes:
         """What some rows of a batch come to, once the keys' state is known, without those that have no room."""
         return GroupedSessions(self, batch, self._lookups(batch.rows)).apply(known, tolerant=True)
-
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: a session is made of many rows, and none of them alone can be left out."""
-        if large := limits.of(changes):
-            raise shared_too_large(batch.rows, large, self.groups)
-        return changes
 
     def _lookups(self, rows: pa.Table) -> list[int]:
         """The segments whose sessions a row may touch."""
@@ -142,14 +120,7 @@ class SessionAggregation(Aggregation):
     def rows_of(
         self, key_name: str, groups: Sequence[bytes], sessions: pa.StructArray, results: list[tuple[str, pa.Array]]
     ) -> list[bytes]:
-        """The values of output records.
-
-        Args:
-            key_name: the key column's name.
-            groups: of the sessions.
-            sessions: their bounds.
-            results: by name, of each.
-        """
+        """The values of output records."""
         names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
         return json_rows([*names, (WINDOW, sessions), *results])
 
@@ -198,42 +169,26 @@ class SessionAggregation(Aggregation):
         """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms + 1)
 
-    @property
-    def text(self) -> str:
-        """See `Operation.text`."""
-        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
-
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the sessions that are open, each with its ``window``."""
-        mark = time.watermark_ms
         live = [
             (groups_of([key])[0], session)
-            for key, value in items
+            for key, value in stored.items
             for session in decode_sessions(value)
-            if mark is None or session.end > mark
+            if session.end > stored.mark_ms
         ]
         if not live:
             return
         groups = [group for group, _ in live]
         bounds = bounds_column([s.start for _, s in live], [s.end for _, s in live])
-        states = self.decode_states([s.row for _, s in live], schema)
-        rows = zip(groups, output_keys(groups, bounds), python_values(bounds), states, strict=True)
-        for group, name, window, state in rows:
-            yield group.decode(), name.decode(), {WINDOW: window, **state}
+        states = self.decode_states([s.row for _, s in live], stored.schema)
+        yield from window_states(groups, bounds, states)
 
 
 class _Open:
     """A session while a batch is worked through.
 
     Args:
-        start: epoch ms.
-        end: epoch ms.
         olds: what was kept of it, and under which key.
     """
 
@@ -270,7 +225,6 @@ class GroupedSessions:
 
         Args:
             known: the keys' state, and perhaps that of others.
-            tolerant: leave out the rows that have no room in a sum, instead of raising.
         """
         kept = {key: known.get(key) for key in self.keys}
         placed = self._placed(kept)
@@ -288,7 +242,9 @@ class GroupedSessions:
         if failed:
             if not tolerant:
                 raise failed[0]
-            return self._without(failed, kept)
+            return without_failed(
+                self._rows, failed, lambda left: self._operation.regrouped(self._batch.with_rows(left), kept)
+            )
         state = self._state(sessions, groups, rows, kept)
         if self._operation.emit == "close":
             return Changes(state, [])
@@ -365,13 +321,3 @@ class GroupedSessions:
             key = time_prefix(segments.start_of(session.end)) + group
             view(key).add(StoredSession(session.start, session.end, row))
         return [(key, encode_sessions(changed[key])) for key in sorted(changed)]
-
-    def _without(self, failed: list[FunctionError], kept: Mapping[bytes, bytes | None]) -> Changes:
-        """The same without some rows."""
-        bad = pa.array([failure.offset for failure in failed], pa.int64())
-        left = self._rows.filter(pc.invert(pc.is_in(self._rows.column("__offset"), value_set=bad)))
-        if left.num_rows == 0:
-            return Changes([], [], failed)
-        rest = self._operation.regrouped(self._batch.with_rows(left), kept)
-        every = sorted([*failed, *rest.failed], key=lambda error: error.offset)
-        return dataclasses.replace(rest, failed=every)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind, decimal_of, exact_sum
 from airflow_provider.streaming.json.row_codec import Column
-from airflow_provider.streaming.operations.changes import FunctionError
+from airflow_provider.streaming.operations.batch import FunctionError
 
 _SAFE: Final = 0.999
 """Sums of doubles are not exact; what comes near to a bound is looked at."""
@@ -35,7 +35,6 @@ class SumBound:
 
     Args:
         at: the accumulator's index.
-        column: of what.
         type_name: of the sum, as Spark names it.
         least: the least value that has room.
         reach: no sum of any of the batch's values is greater, by amount.
@@ -50,13 +49,7 @@ class SumBound:
 
     @classmethod
     def of(cls, at: int, accumulator: Accumulator, values: pa.ChunkedArray) -> SumBound:
-        """Of a batch.
-
-        Args:
-            at: the accumulator's index.
-            accumulator: one of which `has_bound` is true.
-            values: its input.
-        """
+        """Of a batch."""
         ends = pc.min_max(values).as_py()
         amount = 0 if ends["min"] is None else max(abs(ends["min"]), abs(ends["max"]))
         logical, column = accumulator.logical, accumulator.column or ""
@@ -108,12 +101,7 @@ def overflows(
     """The rows whose values have no room in their key's sums, as if each were added after the one before.
 
     Args:
-        keys: the batch's distinct keys.
-        rows: the batch, in the order of the offsets.
         kept: by accumulator, what was kept of the keys before.
-
-    Returns:
-        In the order of their offsets.
     """
     suspects: npt.NDArray[np.bool_] = np.zeros(len(keys), bool)
     for bound in bounds:

@@ -1,67 +1,155 @@
-"""Aggregations by key and window of one size."""
+"""Aggregations by key and window of one size: which windows rows fall in, and how one stands in keys and outputs."""
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.state.time_segments import TimeSegments, time_of, time_prefix
+from airflow_provider.state.time_segments import PREFIX_BYTES, TimeSegments, time_of, time_prefix, times_of
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.window_rows import (
-    groups_of,
-    output_keys,
-    starts_of_rows,
-    window_column,
-    windows_of_keys,
-    with_time,
-)
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
-from airflow_provider.streaming.json.python_values import python_values
-from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
+from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-from airflow_provider.streaming.terms.windows import Window
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
+
+Ints = npt.NDArray[np.int64]
+
+_SIGN = np.uint64(2**63)
+
+
+def starts_of_rows(windows: Window, event_ms: Ints) -> tuple[Ints, Ints]:
+    """The windows that each row falls in.
+
+    Args:
+        event_ms: of the rows, epoch ms; may be negative.
+
+    Returns:
+        The row's index and the window's start, once for each row and window: in the order of the rows, and of a row's
+        windows the latest first.
+    """
+    last = (event_ms - windows.offset_ms) // windows.slide_ms * windows.slide_ms + windows.offset_ms
+    if windows.slide_ms == windows.size_ms:
+        return np.arange(len(event_ms)), last
+    number = -(-windows.size_ms // windows.slide_ms)
+    starts = (last[:, None] - np.arange(number) * windows.slide_ms).ravel()
+    rows = np.repeat(np.arange(len(event_ms)), number)
+    within = starts + windows.size_ms > event_ms[rows]
+    return rows[within], starts[within]
+
+
+def with_time(times: Ints, groups: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Keys that begin with a time (`state.time_segments`)."""
+    prefixes = np.ascontiguousarray((times.view(np.uint64) ^ _SIGN).astype(">u8"))
+    fixed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(PREFIX_BYTES), len(times), [None, pa.py_buffer(prefixes.tobytes())]
+    )
+    return pc.binary_join_element_wise(fixed.cast(pa.binary()), groups, pa.scalar(b"", pa.binary()))
+
+
+def groups_of(keys: Sequence[bytes]) -> list[bytes]:
+    """What follows the time in keys."""
+    return [key[PREFIX_BYTES:] for key in keys]
+
+
+def window_column(keys: Sequence[bytes], size_ms: int) -> pa.StructArray:
+    """The windows of keys that begin with their start, as PySpark has them: a struct of `start` and `end`."""
+    starts = times_of(keys)
+    return bounds_column(starts, starts + size_ms)
+
+
+def windows_of_keys(keys: Sequence[bytes], size_ms: int) -> pa.DictionaryArray:
+    """The same, each window once: a batch has many keys, and few windows."""
+    starts, places = np.unique(times_of(keys), return_inverse=True)
+    return pa.DictionaryArray.from_arrays(pa.array(places), bounds_column(starts, starts + size_ms))
+
+
+def bounds_column(starts: Ints | Sequence[int], ends: Ints | Sequence[int]) -> pa.StructArray:
+    """Windows of any starts and ends, epoch ms, as `window_column` has them."""
+    kind = pa.timestamp("ms", tz="UTC")
+    columns = [pa.array(times, pa.int64()).cast(kind) for times in (starts, ends)]
+    return pa.StructArray.from_arrays(columns, ["start", "end"])
+
+
+def output_keys(groups: Sequence[bytes], windows: pa.StructArray | pa.DictionaryArray) -> list[bytes]:
+    """The keys of output records: the group, ``@``, and the window's start in ISO 8601, which holds no ``@``.
+
+    Args:
+        windows: as `window_column` or `windows_of_keys` gives them.
+    """
+    few = isinstance(windows, pa.DictionaryArray)
+    starts = iso_times((windows.dictionary if few else windows).field("start")).to_pylist()
+    ends = [f"@{start}".encode() for start in starts]
+    places = windows.indices.to_pylist() if few else range(len(ends))
+    return [group + ends[place] for group, place in zip(groups, places, strict=True)]
+
 
 WINDOW: Final = "window"
 """The output's field that holds the window, as in Spark."""
 
 Emit = Literal["update", "close"]
 
-WHEN: Final = {"update": "when it changes", "close": "when it is over"}
-"""When a window comes out, in words."""
-
 _SEGMENTS: Final = 16
 """About how many segments a store of windows has."""
 
 
+def window_states(
+    groups: Sequence[bytes], windows: pa.StructArray, states: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, str, Any]]:
+    """What people see of windows, as `Operation.read_states` gives it: each state with its ``window``."""
+    for group, name, window, state in zip(
+        groups, output_keys(groups, windows), python_values(windows), states, strict=True
+    ):
+        yield group.decode(), name.decode(), {WINDOW: window, **state}
+
+
 @dataclass(frozen=True, kw_only=True)
-class WindowedAggregation(Aggregation):
-    """An aggregation by key and window; the key of a state is the window's start and the group.
+class AggregationInWindows(Aggregation):
+    """An aggregation by key and window.
 
     Args:
-        delay_ms: of the watermark.
         emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
     """
 
     timed: ClassVar[bool] = True
 
-    windows: Window
+    windows: Window | SessionWindow
     delay_ms: int
     emit: Emit = "update"
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
-        plain = super().signature(key_name, key_type, schema)
-        return dataclasses.replace(plain, window=self.windows.text, segment_ms=self.segments.length_ms, emit=self.emit)
+        plain, segments = super().signature(key_name, key_type, schema), self.segments
+        length_ms = None if segments is None else segments.length_ms
+        return dataclasses.replace(plain, window=self.windows.text, segment_ms=length_ms, emit=self.emit)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """See `Operation.groups`."""
+        return groups_of(keys)
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        when = "when it changes" if self.emit == "update" else "when it is over"
+        return f"{super().text} by {self.windows.text}, each {when}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedAggregation(AggregationInWindows):
+    """An aggregation by key and window of one size; the key of a state is the window's start and the group."""
+
+    windows: Window
 
     @property
     def segments(self) -> TimeSegments:
@@ -78,18 +166,10 @@ class WindowedAggregation(Aggregation):
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = watermarks(event_ms, self.delay_ms, batch.before)
         at, starts = starts_of_rows(self.windows, event_ms)
-        open_ = starts + self.windows.size_ms > marks[at]
-        all_in_time = open_.all()
-        if not all_in_time:
-            at, starts = at[open_], starts[open_]
-        in_time = rows if all_in_time and len(at) == rows.num_rows else rows.take(pa.array(at))
-        keys = with_time(starts, in_time.column("__key").combine_chunks())
-        in_time = in_time.set_column(rows.schema.get_field_index("__key"), "__key", keys)
-        return batch.placed(in_time, after) if all_in_time else batch.placed(rows, after, in_time)
-
-    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
-        return groups_of(keys)
+        of_windows = rows if len(at) == rows.num_rows else rows.take(pa.array(at))
+        keys = with_time(starts, of_windows.column("__key").combine_chunks())
+        of_windows = of_windows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
+        return batch.placed(of_windows, after, starts + self.windows.size_ms > marks[at])
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
@@ -137,26 +217,11 @@ class WindowedAggregation(Aggregation):
         """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
 
-    @property
-    def text(self) -> str:
-        """See `Operation.text`."""
-        return f"{super().text} by {self.windows.text}, each {WHEN[self.emit]}"
-
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the windows that are open, each with its ``window``."""
-        mark = time.watermark_ms
-        live = [(k, v) for k, v in items if mark is None or time_of(k) + self.windows.size_ms > mark]
+        live = [(k, v) for k, v in stored.items if time_of(k) + self.windows.size_ms > stored.mark_ms]
         if not live:
             return
-        keys, windows = [key for key, _ in live], window_column([key for key, _ in live], self.windows.size_ms)
-        names, groups = output_keys(groups_of(keys), windows), groups_of(keys)
-        states = self.decode_states([value for _, value in live], schema)
-        rows = zip(groups, names, python_values(windows), states, strict=True)
-        for group, name, window, state in rows:
-            yield group.decode(), name.decode(), {WINDOW: window, **state}
+        keys = [key for key, _ in live]
+        states = self.decode_states([value for _, value in live], stored.schema)
+        yield from window_states(groups_of(keys), window_column(keys, self.windows.size_ms), states)

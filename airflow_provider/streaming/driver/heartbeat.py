@@ -56,12 +56,7 @@ class FailureClock:
         self._since: dict[TaskId, tuple[int, float]] = {}
 
     def failed_s(self, task: TaskStatus, now: float) -> float | None:
-        """Seconds for which a task has been failed; None where it has not.
-
-        Args:
-            task: as last reported.
-            now: monotonic seconds.
-        """
+        """Seconds for which a task has been failed; None where it has not."""
         if task.state is not TaskState.FAILED:
             self._since.pop(task.task, None)
             return None
@@ -141,11 +136,7 @@ class Heartbeat:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise where no heartbeat can ever be stored.
-
-        Raises:
-            ConfigurationError: the connection's user may not write it.
-        """
+        """Raise where no heartbeat can ever be stored."""
         self._writer.check()
 
     @property
@@ -181,11 +172,7 @@ class Heartbeat:
         self._seen = seen
 
     def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
-        """Report the assignment that was handed to the slots, with what they have not yet said of it (`as_planned`).
-
-        Args:
-            plans: by slot, what its tasks are to be.
-        """
+        """Report the assignment that was handed to the slots, with what they have not yet said of it (`as_planned`)."""
         with self._lock:
             self._plans = {slot: {plan.task: plan for plan in of_slot} for slot, of_slot in plans.items()}
         self._update(generation=generation)
@@ -232,7 +219,6 @@ class Heartbeat:
         """Send the last one, without tasks: stored before this returns.
 
         Args:
-            state: which the instance ends in.
             error: why it ended; None when it was asked to.
 
         Raises:

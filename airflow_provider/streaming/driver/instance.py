@@ -32,14 +32,12 @@ from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.spark.row_types import types_of_source
-from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch
+from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch, StoreHost
 from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
 from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
 from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
-from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
+from airflow_provider.streaming.driver.watches.last_heartbeat import MetricsReport, RepartitionPurge
 from airflow_provider.streaming.driver.watches.progress_watch import ProgressWatch
-from airflow_provider.streaming.driver.watches.repartition_purge import RepartitionPurge
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnds
 from airflow_provider.streaming.driver.watches.table_wait import TableWait, stages_before
 from airflow_provider.streaming.driver.watches.topic_verification import verify_topics
@@ -77,7 +75,6 @@ class Instance:
     """One running PySpark application that works for an application.
 
     Args:
-        job: complete.
         heartbeat: reports its status; started and ended here.
     """
 
@@ -152,8 +149,9 @@ class Instance:
             )
             purge = RepartitionPurge(admin, job, lambda: self._heartbeat.last)
             disk = DiskWatch(host, self._settings, self._heartbeat.set_disk)
+            to = self._settings.connection, self._settings.application_id, self._settings.metrics_interval_s
             metrics = MetricsReport(
-                self._settings, lambda: self._heartbeat.last, disk.store_bytes, self._metrics_writer
+                self._settings, lambda: self._heartbeat.last, disk.store_bytes, lambda: MetricsWriter(*to)
             )
             controller = InstanceController(
                 self._settings,
@@ -205,10 +203,6 @@ class Instance:
                 tables.close()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
-
-    def _metrics_writer(self) -> MetricsWriter:
-        settings = self._settings
-        return MetricsWriter(settings.connection, settings.application_id, settings.metrics_interval_s)
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"

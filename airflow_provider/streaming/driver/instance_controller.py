@@ -35,7 +35,6 @@ def task_plans(
     """What an instance is to be for each of its tasks, the active ones first.
 
     Args:
-        assignment: the newest.
         replays: by task, the id of the newest command that asked to restore its store afresh.
         snapshots: by task, the id of the newest command that asked for a snapshot of its standby's store.
         comparisons: the same of a comparison of its standby's store with its active's.
@@ -107,7 +106,6 @@ class InstanceController:
 
     Args:
         slots: `choose_slots` gives the slot of each task.
-        status: gets what was applied.
         stop: is set when a command asks to stop.
         at_start: the control topics as they were when this process began. A command that lay there was for an earlier
             process, unless it names this one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +26,8 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.run_folder import RunFolder
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.faults.shadow_restore import ShadowRestore, ShadowResult
-from airflow_provider.streaming.faults.store_fault import corrupt_store, lose_store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.tasks.handover import release_store
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +72,7 @@ class FaultInjector:
     """Injects faults into the processes of this instance, once a drill asks for it and the job allows it.
 
     Args:
-        stages: of the job, by number.
         report: gets what lasts for a while, and of which tasks a drill has taken the stores.
-        host: has the stores.
-        assignment: gives the newest that was read.
-        slot_of: gives the slot of a task.
     """
 
     def __init__(
@@ -103,9 +100,6 @@ class FaultInjector:
 
     def inject(self, command: Command) -> str | None:
         """Do what a drill asks, or begin it.
-
-        Args:
-            command: of a kind that is a fault.
 
         Returns:
             Why it is refused; None where it is not.
@@ -186,3 +180,32 @@ class FaultInjector:
 def _python(module: str) -> list[str]:
     # Without the current folder on the path: others may be able to put modules there.
     return [sys.executable, "-P", "-m", module]
+
+
+_DAMAGED_BYTES: Final = 4096
+
+
+def lose_store(path: Path) -> None:
+    """Remove its files at once, under the worker that has it open, which finds that with its next call."""
+    gone = path.with_name(f"{path.name}.lost")
+    shutil.rmtree(gone, ignore_errors=True)
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+    log.warning("a drill removed %s", path)
+
+
+def corrupt_store(path: Path) -> None:
+    """Flip the bits of the end of its largest SST file, with its index and its footer, which opening it finds at once.
+
+    So its worker is asked to close it before: the next call opens it again.
+    """
+    release_store(path)
+    tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")]
+    victim = max(tables, key=lambda file: (file.stat().st_size, file.name))
+    size = victim.stat().st_size
+    with victim.open("r+b") as file:
+        file.seek(max(0, size - _DAMAGED_BYTES))
+        at, data = file.tell(), file.read()
+        file.seek(at)
+        file.write(bytes(byte ^ 0xFF for byte in data))
+    log.warning("a drill damaged the last %d bytes of %s", len(data), victim)

@@ -35,11 +35,7 @@ _SWEEPS: Final = 50
 
 
 def run_elsewhere(view: ControlView, instance: str, incarnation: int, tasks: Collection[TaskId]) -> bool:
-    """Whether the tasks of an instance run on others, or a newer process has its name.
-
-    Args:
-        tasks: those that it was active for.
-    """
+    """Whether the tasks of an instance run on others, or a newer process has its name."""
     status = view.statuses.get(instance)
     if status is not None and status.incarnation > incarnation:
         return True
@@ -56,12 +52,7 @@ def _runs_elsewhere(view: ControlView, instance: str, task_id: TaskId) -> bool:
 
 
 def hang(settings: InstanceSettings, process_group: int, command: str) -> None:
-    """Stop every process of an instance once its heartbeat names the command, until its tasks run elsewhere.
-
-    Args:
-        process_group: of what its launcher started.
-        command: the id of the drill's command.
-    """
+    """Stop every process of an instance once its heartbeat names the command, until its tasks run elsewhere."""
     with ControlReader(settings.connection, settings.application_id) as reader:
         view = reader.read_to_end()
         _wait(reader, lambda: _told(view, settings.instance, command), _TOLD_S)
@@ -112,11 +103,7 @@ def _family(process_group: int) -> Iterator[psutil.Process]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Have the instance of a run folder stand still.
-
-    Args:
-        arguments: of the command line; None for this process's.
-    """
+    """Have the instance of a run folder stand still."""
     parser = argparse.ArgumentParser(prog="hang", description=__doc__.partition("\n\n")[0])
     parser.add_argument("run_dir", type=Path, help="folder of the instance's launch")
     parser.add_argument("command", help="id of the drill's command")

@@ -41,12 +41,6 @@ class ShadowRestore:
     """What is replayed.
 
     Args:
-        instance: that replays it.
-        changelog: the store's.
-        rocksdb: the store's settings.
-        delete_retention_ms: for how long the changelog keeps tombstones.
-        topic_id: the changelog's; None where it is not known.
-        restore: how a restore may use the machine.
         folder: for scratch; made, and removed in the end.
     """
 
@@ -63,13 +57,7 @@ class ShadowRestore:
 
     @classmethod
     def of(cls, job: StageSpec, instance: str, task: TaskId, folder: Path) -> ShadowRestore:
-        """Of a task of a job.
-
-        Args:
-            job: compiled.
-            instance: that replays it.
-            folder: for scratch.
-        """
+        """Of a task of a job."""
         return cls(
             application_id=job.application_id,
             instance=instance,
@@ -100,12 +88,7 @@ class ShadowResult:
 
 
 def restore_shadow(asked: ShadowRestore, reader: RestoreConsumer) -> ShadowResult:
-    """Replay a changelog to its end, and compare the digest with that in the last commit record.
-
-    Args:
-        asked: what to replay.
-        reader: of the changelog; reads nothing else.
-    """
+    """Replay a changelog to its end, and compare the digest with that in the last commit record."""
     folder = Path(asked.folder)
     shutil.rmtree(folder, ignore_errors=True)  # what a process left that was killed
     try:

@@ -18,10 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
-from airflow_provider.streaming.joins.join_rows import FLAGS, LEFT, RIGHT
-from airflow_provider.streaming.joins.join_state import KeptRow
+from airflow_provider.streaming.joins.join_rows import FLAGS, LEFT, RIGHT, KeptRow
+from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, joined_time, side_watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -55,13 +54,7 @@ def time_of_deleted(key: bytes) -> int:
 
 
 def over_keys(state: StateReader, side: int, until_ms: int) -> set[bytes]:
-    """The list's deletions up to a time, which is included.
-
-    Args:
-        state: reads the store.
-        side: of the table.
-        until_ms: the time.
-    """
+    """The list's deletions up to a time, which is included."""
     prefix = _PREFIXES[side]
     return {key for key, _ in state.range(prefix, prefix + time_prefix(until_ms + 1))}
 
@@ -85,9 +78,6 @@ def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]
 def place_by_side(batch: Batch) -> Batch:
     """Rows of a join whose sides have a time of their own each, and that waits for nothing.
 
-    Args:
-        batch: at least one row.
-
     Returns:
         With columns for `times_before`.
     """
@@ -108,7 +98,6 @@ def times_before(rows: pa.Table, side: int) -> list[int]:
 
     Args:
         rows: as `place_by_side` gives them.
-        side: of the table.
     """
     times: list[int] = rows.column(_BEFORE_MS[side]).to_pylist()
     last = rows.num_rows - 1
@@ -117,9 +106,5 @@ def times_before(rows: pa.Table, side: int) -> list[int]:
 
 
 def over_until(table_ms: int) -> int:
-    """Deletions at that time and before are forgotten.
-
-    Args:
-        table_ms: the greatest time of the table without history.
-    """
+    """Deletions at that time and before are forgotten."""
     return max(table_ms - REMEMBERED_MS, NO_WATERMARK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final
@@ -20,13 +20,14 @@ from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import (
     FLAGS,
     LEFT,
+    MATCHED,
     RIGHT,
     ROW,
     UNKEYED,
     How,
     JoinedColumns,
+    python_row,
 )
-from airflow_provider.streaming.joins.join_state import MATCHED, python_row
 from airflow_provider.streaming.joins.row_chunks import (
     ChunkedRows,
     OpenRow,
@@ -37,12 +38,10 @@ from airflow_provider.streaming.joins.row_chunks import (
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.limits import Limits
-from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
+from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
-from airflow_provider.streaming.terms.duration import duration_text
+from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 _SEGMENTS: Final = 8
@@ -63,7 +62,7 @@ class IntervalJoin(JoinOperation):
 
     A left row at time *t* and a right one are partners when the right one's time lies from *t* less `before_ms` to *t*
     plus `after_ms`, both included. The key of a state begins with the time that the rows lie in (`buckets`), and the
-    group; rows of many lie under several (`operations.row_chunks`).
+    group; rows of many lie under several (`joins.row_chunks`).
 
     A row is over when the watermark is past every time that a partner can have. One that is over when it comes is late.
     One that is over meets nothing any more; if it has met nothing, it comes out alone, once its whole bucket is over.
@@ -101,13 +100,7 @@ class IntervalJoin(JoinOperation):
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`."""
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
         return StoreSignature(
             key=key_name,
@@ -153,8 +146,7 @@ class IntervalJoin(JoinOperation):
         begin = NO_WATERMARK if before.watermark_ms is None else before.watermark_ms
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
-        open_ = event_ms + np.array(self.reaches_ms)[sides] >= marks
-        return batch.placed(rows, after, None if open_.all() else rows.filter(pa.array(open_)))
+        return batch.placed(rows, after, event_ms + np.array(self.reaches_ms)[sides] >= marks)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
@@ -164,9 +156,10 @@ class IntervalJoin(JoinOperation):
         """See `Operation.merge`: row after row, in the order of the topic."""
         return IntervalRows(self, batch.rows).merge(state)
 
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: what is kept together may be made of many rows."""
-        return self._fitted_rows(batch, changes, limits, tolerant)
+    @property
+    def keeps_many(self) -> bool:
+        """See `JoinOperation.keeps_many`."""
+        return True
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the rows of both sides, of each chunk those of one."""
@@ -191,12 +184,7 @@ class IntervalJoin(JoinOperation):
         return bucket + self.buckets.length_ms + self.reaches_ms[side]
 
     def over_before(self, side: int, mark_ms: int) -> int:
-        """Before which bucket all of a side's rows are over.
-
-        Args:
-            side: left or right.
-            mark_ms: the watermark.
-        """
+        """Before which bucket all of a side's rows are over."""
         return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
@@ -215,19 +203,12 @@ class IntervalJoin(JoinOperation):
         behind = LEFT if left is None or (right is not None and left < right) else RIGHT
         return self._held_back(time, sides, (left, right), None if left == right else behind)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the rows that can have a partner, each under its group, side and time."""
-        mark = NO_WATERMARK if time.watermark_ms is None else time.watermark_ms
-        for key, state in items:
+        for key, state in stored.items:
             group = group_of(key).decode()
             for kept in rows_of(state):
-                if kept.time + self.reaches_ms[kept.side] >= mark:
+                if kept.time + self.reaches_ms[kept.side] >= stored.mark_ms:
                     side = "right" if kept.side else "left"
                     yield group, f"{group}@{side}@{kept.time}", python_row(kept.row)
 
@@ -236,7 +217,6 @@ class _Group:
     """The rows of a group: by time and side as they are kept, and by side in the order of their times.
 
     Args:
-        name: its key.
         mark_ms: the watermark up to which its rows have come out alone.
     """
 

@@ -1,29 +1,33 @@
-"""What all joins are."""
+"""What all joins are, and the rows of their sides on the way to them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
-from airflow_provider.streaming.joins.join_rows import ROW, How, JoinedColumns, JoinRows
-from airflow_provider.streaming.joins.join_side import JoinSide
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.joins.join_rows import GONE, ROW, UNKEYED, How, JoinedColumns, JoinRows, rows_of_columns
+from airflow_provider.streaming.json.types import type_name, without_json_type
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 _BESIDE_ROW_BYTES: Final = 50
 """Bytes that the store of a join adds to a row and its key, rounded up; of many chunks it says eight more for each."""
 
 
 class JoinOperation(Operation):
-    """An operation whose rows are those of two sides, as `operations.join_rows` describes them."""
+    """An operation whose rows are those of two sides, as `joins.join_rows` describes them."""
 
     sided: ClassVar[bool] = True
 
@@ -66,8 +70,15 @@ class JoinOperation(Operation):
         }
         return dataclasses.replace(signature, times=times)
 
-    def _fitted_rows(self, batch: Batch, changes: Changes, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`, where a result is made of many rows: only those are left out that fit in no topic."""
+    @property
+    def keeps_many(self) -> bool:
+        """Whether what is kept together may be made of many rows."""
+        return False
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`; where many rows are kept together, only those are left out that fit in no topic."""
+        if not self.keeps_many:
+            return super().fitted(batch, changes, state, limits, tolerant)
         large = limits.of(changes)
         if not large:
             return changes
@@ -90,9 +101,6 @@ class JoinOperation(Operation):
         """See `Operation.time_status`.
 
         Args:
-            time: of the task.
-            sides: what they are.
-            marks: how far each is.
             behind: the side that the task waits for; None for none.
         """
         if behind is None or not sides:
@@ -100,3 +108,67 @@ class JoinOperation(Operation):
         left, right = marks
         ms = None if left is None or right is None else abs(left - right)
         return TimeStatus(watermark_ms=time.watermark_ms, held_back_by=sides[behind], held_back_ms=ms)
+
+
+DELETED: Final = "__deleted"
+"""The column of a table's rows in a worker that says whether the record deletes its key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinSide(Operation):
+    """An operation without state: every row becomes a record as `joins.join_rows` describes it.
+
+    Args:
+        table: whether the rows are those of a table, among them deletions.
+        time: of a table, what its rows' times are, in words; None where they come from another join.
+    """
+
+    side: int
+    on: str
+    others: tuple[str, ...]
+    table: bool = False
+    time: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that it reads, that of the key with its own type among them."""
+        return (self.on, *self.others)
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        """See `Operation.signature`: without state, but records under another key would mix with those on the way."""
+        for name, kind in without_json_type(schema, self.columns):
+            raise ConfigurationError(
+                f"The column {name!r} of type {kind} cannot go through a join: make "
+                "plain columns of its parts, or a text with to_json(...), in a select() before join()."
+            )
+        return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: the rows in their order.
+
+        Args:
+            batch: with ``__key``, which is null where a row without key goes on, `EVENT_MS`, of a table `DELETED`, and
+                `columns`.
+        """
+        rows = batch.rows.combine_chunks()
+        keys: list[bytes] = pc.fill_null(rows.column("__key"), b"").to_pylist()
+        flags = np.full(rows.num_rows, self.side, np.uint8)
+        if rows.column("__key").null_count:
+            flags[rows.column("__key").is_null().to_numpy()] |= UNKEYED
+        if self.table:
+            flags[rows.column(DELETED).to_numpy()] |= GONE
+        columns = {name: rows.column(name).combine_chunks() for name in self.columns}
+        others = [(name, columns[name]) for name in self.others]
+        written = rows_of_columns((self.on, columns[self.on]), others)
+        values = JoinRows().encode(flags, rows.column(EVENT_MS).to_numpy(), written)
+        return Changes([], list(zip(keys, values, strict=True)))
+
+    @property
+    def side_written(self) -> int:
+        """See `Operation.side_written`."""
+        return self.side
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        return f"write {', '.join(self.columns)} for a join"

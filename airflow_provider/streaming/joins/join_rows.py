@@ -1,4 +1,4 @@
-"""Rows on their way to a join, and what becomes of two of them.
+"""Rows on their way to a join, in its store, and what becomes of two of them.
 
 Both sides of a join write into one topic, so that it has one order. The value of such a record, little-endian::
 
@@ -10,22 +10,30 @@ Both sides of a join write into one topic, so that it has one order. The value o
 
 What follows the time is called a *row*: a join keeps it and puts two of them together without decoding it. So types
 cost nothing, and a row says by itself which columns it has: one that was written before a column was added lacks it.
+
+In the store of a join, and in its changelog, rows lie one after the other, little-endian::
+
+    u8    bit 0: the side; bit 1: a deletion; bit 3: the row has had a partner
+    i64   its time, epoch ms
+    u32   the length of the row
+    ...   the row
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.json_rows import json_members
 from airflow_provider.streaming.terms.event_time import EVENT_MS
@@ -62,8 +70,6 @@ class JoinRows:
         """Values, one per row.
 
         Args:
-            flags: as above.
-            times: epoch ms.
             rows: as `rows_of_columns` makes them; of a deletion it does not matter.
         """
         heads = np.empty(len(rows), _HEAD)
@@ -75,11 +81,7 @@ class JoinRows:
         return values
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """Columns `FLAGS`, ``__event_ms`` and `ROW`.
-
-        Args:
-            values: binary.
-        """
+        """Columns `FLAGS`, ``__event_ms`` and `ROW`."""
         given = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in values.chunks] or [pa.array([], pa.binary())])
         size = _HEAD.itemsize
         good = pc.and_(
@@ -130,7 +132,6 @@ class JoinedColumns:
     """What a join makes of two rows, or of one that has no partner: a JSON object.
 
     Args:
-        on: the key's column, which both sides have.
         left: the other columns of the left side.
         right: those of the right side, all of other names.
     """
@@ -159,7 +160,6 @@ class JoinedColumns:
         """Of many rows of the left side, as `both` and `one` make them, binary.
 
         Args:
-            lefts: rows, binary.
             rights: as many, binary: what `beside` takes of a right row, null where there is no partner.
         """
         members = pc.fill_null(rights, self._nulls[RIGHT])
@@ -180,3 +180,77 @@ class JoinedColumns:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is computed on demand."""
         return {"on": self.on, "left": self.left, "right": self.right}
+
+
+MATCHED: Final = 8
+
+NO_STATE: Final = (
+    "The state of a key is not one of a join: another operation wrote the store. Begin again with a new application "
+    "id or another name of the join."
+)
+
+_KEPT_HEAD: Final = struct.Struct("<BqI")
+HEAD_BYTES: Final = _KEPT_HEAD.size
+"""Of each row besides itself."""
+
+
+class KeptRow(NamedTuple):
+    """A row as it is kept."""
+
+    time: int
+    flags: int
+    row: bytes
+
+    @property
+    def side(self) -> int:
+        """Left or right."""
+        return self.flags & RIGHT
+
+    @property
+    def gone(self) -> bool:
+        """Whether it says that there is none from its time on."""
+        return bool(self.flags & GONE)
+
+
+def encode_rows(rows: Iterable[KeptRow]) -> bytes | None:
+    """The state of some rows, in their order; None where there are none."""
+    pack = _KEPT_HEAD.pack
+    return b"".join([pack(flags, time, len(row)) + row for time, flags, row in rows]) or None
+
+
+def decode_rows(state: bytes | None) -> list[KeptRow]:
+    """The inverse of `encode_rows`.
+
+    Raises:
+        ConfigurationError: it is no state of a join.
+    """
+    found, at = list[KeptRow](), 0
+    if state is None:
+        return found
+    try:
+        while at < len(state):
+            flags, time, size = _KEPT_HEAD.unpack_from(state, at)
+            at += _KEPT_HEAD.size + size
+            found.append(KeptRow(time, flags, state[at - size : at]))
+    except struct.error:
+        at = -1
+    if at != len(state):
+        raise ConfigurationError(NO_STATE)
+    return found
+
+
+def newest_row(state: bytes | None) -> bytes | None:
+    """The last of a key's rows; None where there is none, or it says that there is none."""
+    # The only one, most often; every key of every batch comes by here.
+    if state is not None and len(state) >= HEAD_BYTES:
+        flags, _, size = _KEPT_HEAD.unpack_from(state)
+        if HEAD_BYTES + size == len(state):
+            return None if flags & GONE else state[HEAD_BYTES:]
+    rows = decode_rows(state)
+    return rows[-1].row if rows and not rows[-1].gone else None
+
+
+def python_row(row: bytes) -> dict[str, Any]:
+    """A row as people read it."""
+    found: dict[str, Any] = json.loads(b"{%b}" % row[4:])
+    return found

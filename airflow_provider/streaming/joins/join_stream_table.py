@@ -31,17 +31,19 @@ from airflow_provider.streaming.joins.join_rows import (
     ROW,
     UNKEYED,
     JoinedColumns,
+    KeptRow,
+    decode_rows,
+    encode_rows,
+    newest_row,
+    python_row,
 )
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, newest_row, python_row
 from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.limits import Limits
-from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
+from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
-from airflow_provider.streaming.terms.duration import duration_text
+from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 Change = tuple[bytes, bytes | None]
@@ -64,7 +66,6 @@ class StreamTableJoin(JoinOperation):
         history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
-        broadcast: whether each task has the whole table.
     """
 
     joined: JoinedColumns
@@ -84,13 +85,7 @@ class StreamTableJoin(JoinOperation):
         return self.grace_ms is not None or bool(self.history_ms)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them."""
         kept = (self.joined.on, *self.joined.right)
         return StoreSignature(
             key=key_name,
@@ -125,11 +120,10 @@ class StreamTableJoin(JoinOperation):
             return TableRowsInTime(self, batch.rows).merge(state)
         return StreamTableRows(self, batch.rows).merge(state)
 
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: what comes out with the rows of its time may be made of many."""
-        if not self.in_time:
-            return super().fitted(batch, changes, state, limits, tolerant)
-        return self._fitted_rows(batch, changes, limits, tolerant)
+    @property
+    def keeps_many(self) -> bool:
+        """See `JoinOperation.keeps_many`: what comes out with the rows of its time may be made of many."""
+        return self.in_time
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
@@ -148,17 +142,12 @@ class StreamTableJoin(JoinOperation):
             for state in states
         ]
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: with a history or a grace, all versions."""
         if self.in_time:
-            items = [(key, self._whole(key, state, read)) for key, state in items if not key.startswith(BESIDE_GROUPS)]
-        return super().read_states(items, schema, time, read)
+            kept = ((key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS))
+            stored = stored._replace(items=[(key, self._whole(key, state, stored.read)) for key, state in kept])
+        return super().read_states(stored)
 
     @staticmethod
     def _whole(key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:
@@ -227,12 +216,7 @@ class StreamTableRows:
     def _together(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
     ) -> tuple[list[int], list[Change]]:
-        """The places and the output, in their order, of rows of the stream whose keys do not change.
-
-        Args:
-            at: their places.
-            before: the keys' state.
-        """
+        """The places and the output, in their order, of rows of the stream whose keys do not change."""
         joined, codes, rows = self._operation.joined, self._places[at], self._rows.take(at)
         beside: list[bytes | None] = [None] * len(self._distinct)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
@@ -252,12 +236,7 @@ class StreamTableRows:
     def _one_by_one(
         self, at: npt.NDArray[np.int64], before: Mapping[bytes, bytes | None]
     ) -> tuple[list[Change], dict[int, Change]]:
-        """New state, and the output by place, of rows of both sides, in their order.
-
-        Args:
-            at: their places.
-            before: the keys' state.
-        """
+        """New state, and the output by place, of rows of both sides, in their order."""
         operation, rows = self._operation, self._rows.take(at)
         both, one = operation.joined.both, operation.joined.one
         is_left = operation.how == "left"

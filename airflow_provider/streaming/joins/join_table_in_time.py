@@ -1,6 +1,6 @@
 """A batch of a stream with a table whose earlier rows are kept, because rows of the stream meet that of their time.
 
-Beside what is kept of each key (`operations.version_chunks`), and the list of deleted ones (`operations.deleted_keys`),
+Beside what is kept of each key (`joins.version_chunks`), and the list of deleted ones (`joins.deleted_keys`),
 which are forgotten when their history is over, keys lie in the store that begin with a byte that no text has::
 
     ff 62 time offset    a row of the stream that waits: u32 the length of its key, the key, the row
@@ -27,8 +27,7 @@ from airflow_provider.streaming.joins.deleted_keys import (
     over_keys,
     time_of_deleted,
 )
-from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED
-from airflow_provider.streaming.joins.join_state import KeptRow
+from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, UNKEYED, KeptRow
 from airflow_provider.streaming.joins.version_chunks import (
     VersionChunks,
     group_of_chunk,
@@ -37,9 +36,8 @@ from airflow_provider.streaming.joins.version_chunks import (
     needed_chunks,
     versions_of,
 )
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -52,6 +50,7 @@ TABLE_MS: Final = "__table_ms"
 """The column with the table's time at each row."""
 
 _WAITING: Final = BESIDE_GROUPS + b"b"
+_BEHIND_WAITING: Final = BESIDE_GROUPS + b"c"
 _LENGTH: Final = struct.Struct("<I")
 _OFFSET: Final = struct.Struct(">Q")
 
@@ -120,7 +119,6 @@ class TableRowsInTime:
         """Have a row come out in this batch, if its time has come.
 
         Args:
-            waiting: the row.
             since: at which row of the batch it is there.
         """
         at = since
@@ -134,7 +132,7 @@ class TableRowsInTime:
     def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
         """What is kept of the rows' keys, of those whose history or wait is over after it, and of their chunks."""
         waits = self._operation.grace_ms is not None
-        end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _after(_WAITING)
+        end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _BEHIND_WAITING
         self._old_waiting = [_Waiting.of(key, value) for key, value in state.range(_WAITING, end)]
         for waiting in self._old_waiting:
             self._let(waiting, 0)
@@ -228,8 +226,3 @@ class TableRowsInTime:
             yield waiting.group, operation.joined.both(waiting.row, found.row)
         elif operation.how == "left":
             yield waiting.group, operation.joined.one(LEFT, waiting.row)
-
-
-def _after(prefix: bytes) -> bytes:
-    """Behind all keys that begin so."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])

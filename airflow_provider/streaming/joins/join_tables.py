@@ -19,12 +19,22 @@ from airflow_provider.streaming.joins.deleted_keys import (
     times_before,
 )
 from airflow_provider.streaming.joins.join_operation import JoinOperation
-from airflow_provider.streaming.joins.join_rows import FLAGS, GONE, LEFT, RIGHT, ROW, How, JoinedColumns
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows, python_row
+from airflow_provider.streaming.joins.join_rows import (
+    FLAGS,
+    GONE,
+    LEFT,
+    RIGHT,
+    ROW,
+    How,
+    JoinedColumns,
+    KeptRow,
+    decode_rows,
+    encode_rows,
+    python_row,
+)
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 
@@ -43,13 +53,7 @@ class TableTableJoin(JoinOperation):
     how: How
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`.
-
-        Args:
-            key_name: the key column's name.
-            key_type: its type before it became text.
-            schema: of the rows that it emits.
-        """
+        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),

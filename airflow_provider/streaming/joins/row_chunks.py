@@ -5,7 +5,7 @@ the others are the number of the chunk. Rows go into chunk 0 until that is full;
 next number, and are not touched by rows that come later. A value, little-endian::
 
     u32   of chunk 0 how many others there are, else 0
-    ...   rows (`operations.join_state`)
+    ...   rows (`joins.join_rows`)
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
-from airflow_provider.streaming.joins.join_rows import RIGHT
-from airflow_provider.streaming.joins.join_state import HEAD_BYTES, MATCHED, KeptRow, decode_rows, encode_rows
+from airflow_provider.streaming.joins.join_rows import HEAD_BYTES, MATCHED, RIGHT, KeptRow, decode_rows, encode_rows
 
 CHUNK_BYTES: Final = 16 * 1024
 """Of rows in a chunk, before it is full. What one row changes is written again with so much at the most."""
@@ -43,12 +42,7 @@ def place_of(key: bytes) -> tuple[int, int, int]:
 
 
 def further_keys(key: bytes, state: bytes) -> list[bytes]:
-    """The keys of the other chunks.
-
-    Args:
-        key: of chunk 0.
-        state: its value.
-    """
+    """The keys of the other chunks."""
     begin, side = key[: -_NUMBER.size], _RIGHT_SIDE * place_of(key)[1]
     return [begin + _NUMBER.pack(side + number) for number in range(1, _COUNT.unpack_from(state)[0] + 1)]
 
@@ -67,10 +61,7 @@ class OpenRow:
     """A row while a batch is worked through.
 
     Args:
-        time: epoch ms.
         flags: with `MATCHED` where it has had a partner.
-        row: its key and columns.
-        chunk: that it lies in.
     """
 
     __slots__ = ("chunk", "flags", "row", "time")
@@ -86,13 +77,7 @@ class OpenRow:
 
 
 class ChunkedRows:
-    """What is known of the rows of one group, side and time: chunk 0, and as many others as were read.
-
-    Args:
-        time_ms: of its keys.
-        group: as above.
-        side: as above.
-    """
+    """What is known of the rows of one group, side and time: chunk 0, and as many others as were read."""
 
     __slots__ = ("_chunks", "_count", "_key")
 
@@ -102,11 +87,7 @@ class ChunkedRows:
         self._count = 0
 
     def load(self, number: int, state: bytes) -> None:
-        """Take what is kept of a chunk, once.
-
-        Raises:
-            ConfigurationError: it is no state of a join.
-        """
+        """Take what is kept of a chunk, once."""
         if number in self._chunks:
             return
         chunk = self._chunks[number] = Chunk()
@@ -150,11 +131,7 @@ class ChunkedRows:
 
 
 def rows_of(state: bytes) -> list[KeptRow]:
-    """The rows of a chunk, by its value.
-
-    Raises:
-        ConfigurationError: it is no state of a join.
-    """
+    """The rows of a chunk, by its value."""
     return decode_rows(state[_COUNT.size :])
 
 

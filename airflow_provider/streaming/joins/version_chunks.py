@@ -2,7 +2,7 @@
 
 The newest lie under the key itself, the others under keys that begin with a byte that no text has::
 
-    ff 76 time key       rows (`operations.join_state`), by time, of which none is earlier than that of the chunk
+    ff 76 time key       rows (`joins.join_rows`), by time, of which none is earlier than that of the chunk
 
 The time is 8 bytes, big-endian. A chunk has its versions up to the time of the next one. The value of the key itself,
 little-endian::
@@ -22,8 +22,9 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_prefix
-from airflow_provider.streaming.joins.join_state import (
+from airflow_provider.streaming.joins.join_rows import (
     HEAD_BYTES,
+    NO_STATE,
     KeptRow,
     decode_rows,
     encode_rows,
@@ -53,12 +54,7 @@ def has_chunks(state: bytes | None) -> bool:
 
 
 def chunk_keys(group: bytes, state: bytes | None) -> list[bytes]:
-    """The keys of all chunks but the newest, oldest first.
-
-    Args:
-        group: the key.
-        state: its value; None where there is none.
-    """
+    """The keys of all chunks but the newest, oldest first."""
     return [_chunk_key(group, first) for first in _decode(state)[0][:-1]]
 
 
@@ -68,8 +64,6 @@ def needed_chunks(
     """Those of them that have to be read.
 
     Args:
-        group: the key.
-        state: its value; None where there is none.
         times: at which versions are looked for or added.
         over_ms: up to when versions are dropped at the most; None where none are.
         whole: whether all may be dropped.
@@ -96,7 +90,6 @@ class VersionChunks:
     """What is known of a key.
 
     Args:
-        group: the key.
         read: what was read of the store, this key and the `needed_chunks` among it.
     """
 
@@ -179,7 +172,6 @@ def whole_state(group: bytes, read: Mapping[bytes, bytes | None]) -> bytes:
     """The value of a key as if all of its versions lay there.
 
     Args:
-        group: the key.
         read: what the store has of it, all of its `chunk_keys` among it.
     """
     chunks = [decode_rows(read[key]) for key in chunk_keys(group, read[group])]
@@ -231,9 +223,6 @@ def _decode(state: bytes | None) -> tuple[list[int], list[KeptRow]]:
         index = struct.Struct(f"<{others + 1 if others else 0}q")
         firsts = list(index.unpack_from(state, _COUNT.size))
     except struct.error:
-        raise ConfigurationError(
-            "The state of a key is not one of a join: another operation wrote the store. Begin again with a new "
-            "application id or another name of the join."
-        ) from None
+        raise ConfigurationError(NO_STATE) from None
     rows = decode_rows(state[_COUNT.size + index.size :])
     return firsts or [rows[0].time], rows

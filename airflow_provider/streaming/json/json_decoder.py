@@ -3,11 +3,12 @@
 Spark's ``from_json`` builds a reader for every record; it is most of what a simple job costs. So a job whose schema
 has only plain types, and whose steps need no Spark SQL, sends the raw values to the worker and decodes them there. The
 rules are those of Spark 4's ``JacksonParser`` in PERMISSIVE mode, and a test compares the two. What is JSON at all is
-decided for both by `operations.json_text`.
+decided for both by `json.json_text`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -19,7 +20,6 @@ import msgspec
 import pyarrow as pa
 
 from airflow_provider.error_text import bounded
-from airflow_provider.streaming.json.jackson_text import jackson_text
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
 
 _ARROW: Final[dict[str, pa.DataType]] = {
@@ -44,19 +44,14 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
 _SHOWN_BYTES: Final = 40
 _SHOWN_CHARS: Final = 200
-_NOT_FINITE: Final = {
+NOT_FINITE: Final = {
     "NaN": math.nan, "+INF": math.inf, "+Infinity": math.inf, "Infinity": math.inf, "-INF": -math.inf,
     "-Infinity": -math.inf,
 }  # fmt: skip
 
 
 def misfit(name: str, kind: str, why: str) -> str:
-    """Why a value does not decode, of bounded length, for a column that its type does not fit.
-
-    Args:
-        name: of the column.
-        why: what is wrong with what was found.
-    """
+    """Why a value does not decode, of bounded length, for a column that its type does not fit."""
     return f"column {bounded(repr(name), _SHOWN_CHARS)} is {bounded(kind, _SHOWN_CHARS)}, and {why}"
 
 
@@ -65,7 +60,6 @@ class JsonField:
     """A field of the value.
 
     Args:
-        name: as in the JSON object.
         kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE`` or ``BOOLEAN``.
     """
 
@@ -88,11 +82,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class JsonDecoder:
-    """Decodes JSON objects of plain fields.
-
-    Args:
-        fields: what to decode; other fields of an object are ignored.
-    """
+    """Decodes JSON objects of plain fields."""
 
     fields: tuple[JsonField, ...]
 
@@ -107,11 +97,7 @@ class JsonDecoder:
         return cls(tuple(found))
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """Decode many values. A null value gives nulls, as in Spark.
-
-        Args:
-            values: binary.
-        """
+        """Decode many values. A null value gives nulls, as in Spark."""
         decode, bad = self._decoder.decode, unsafe_text(values)
         texts, rows = values.to_pylist(), list[Any]()
         for at in bad:
@@ -185,8 +171,8 @@ def _converted(field: JsonField, token: bytes) -> Any:
         return jackson_text(token)
     if field.kind == "BOOLEAN" and first in b"tf":
         return first == b"t"
-    if field.kind == "DOUBLE" and first == b'"' and token[1:-1].decode() in _NOT_FINITE:
-        return _NOT_FINITE[token[1:-1].decode()]
+    if field.kind == "DOUBLE" and first == b'"' and token[1:-1].decode() in NOT_FINITE:
+        return NOT_FINITE[token[1:-1].decode()]
     is_number = first not in b'"[{tf'
     if field.kind == "DOUBLE" and is_number:
         return float(token)
@@ -197,3 +183,80 @@ def _converted(field: JsonField, token: bytes) -> Any:
             return number
         raise ValueError(misfit(field.name, field.kind, f"{number} is out of its range"))
     raise ValueError(misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none"))
+
+
+_BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
+
+
+class _Number(str):
+    """A number's text."""
+
+    __slots__ = ()
+
+
+def jackson_text(token: bytes) -> str | None:
+    """What a STRING field holds of a token; None for null.
+
+    A text is itself, without its escapes. Of everything else the text is kept: integers with their digits, other
+    numbers as Java writes the double, arrays and objects without spaces.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    value = json.loads(token, parse_int=_integer, parse_float=_double, object_pairs_hook=_Pairs)
+    return None if value is None else str(value) if type(value) is str else _written(value)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of an object, those of one name too."""
+
+
+def _integer(digits: str) -> _Number:
+    return _Number("0" if digits == "-0" else digits)
+
+
+def _double(text: str) -> _Number:
+    value = float(text)
+    if math.isinf(value):
+        return _Number('"Infinity"' if value > 0 else '"-Infinity"')
+    return _Number(_java_double(value))
+
+
+def _java_double(value: float) -> str:
+    """As ``Double.toString`` of Java 19 and later: the shortest digits, at least one on each side of the point."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = repr(value).partition("e")
+    sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    whole, _, fraction = digits.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    power = int(exponent or 0) + len(whole) - 1
+    digits = whole + fraction
+    leading = len(digits) - len(digits.lstrip("0"))
+    digits, power = digits[leading:].rstrip("0"), power - leading
+    if value in (5e-324, -5e-324):
+        digits = "49"  # two digits are the least
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, _Pairs):
+        return "{" + ",".join(f"{_quoted(name)}:{_written(item)}" for name, item in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return _BEYOND_BMP.sub(_escaped_pair, json.dumps(text, ensure_ascii=False))
+
+
+def _escaped_pair(found: re.Match[str]) -> str:
+    return "".join(f"\\u{unit:04X}" for unit in _units(found[0]))
+
+
+def _units(character: str) -> tuple[int, int]:
+    data = character.encode("utf-16-be")
+    return int.from_bytes(data[:2], "big"), int.from_bytes(data[2:], "big")

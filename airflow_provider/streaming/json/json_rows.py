@@ -1,10 +1,10 @@
-"""JSON objects from Arrow columns, many at once."""
+"""JSON objects, and Python's values, from Arrow columns, many at once."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -26,9 +26,6 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
     Numbers are written so that they read back the same; a NaN or an infinity is written as a text, as Spark's
     ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``;
     a struct, which must not be null, as an object.
-
-    Args:
-        fields: names and columns of equal length.
     """
     joined: pa.Array = _joined([pa.scalar("{", pa.string()), *_members(fields), pa.scalar("}", pa.string())])
     rows: list[bytes] = joined.cast(pa.binary()).to_pylist()
@@ -36,11 +33,7 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
 
 
 def json_members(fields: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """The same without the braces around them, as one column of texts.
-
-    Args:
-        fields: as those of `json_rows`, at least one.
-    """
+    """The same without the braces around them, as one column of texts."""
     return _joined(_members(fields))
 
 
@@ -85,11 +78,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def iso_times(column: pa.Array) -> pa.Array:
-    """Dates or timestamps as texts in ISO 8601, years outside 0 to 9999 with a sign, which Arrow writes wrongly.
-
-    Args:
-        column: DATE or TIMESTAMP.
-    """
+    """Dates or timestamps as texts in ISO 8601, years outside 0 to 9999 with a sign, which Arrow writes wrongly."""
     kind = column.type
     day = _DAY[kind.unit] if pa.types.is_timestamp(kind) else 1
     # Nanoseconds do not reach so far.
@@ -121,7 +110,6 @@ def key_parts(name: str, by: Sequence[str], key: str) -> dict[str, str]:
     """By column, the text of a key.
 
     Args:
-        name: of the key's column.
         by: the columns of a key of several; empty for one.
         key: its text; of several columns the JSON array of theirs.
     """
@@ -129,15 +117,35 @@ def key_parts(name: str, by: Sequence[str], key: str) -> dict[str, str]:
 
 
 def key_columns(name: str, by: Sequence[str], keys: pa.Array) -> list[tuple[str, pa.Array]]:
-    """The same of many keys, as Arrow has them.
-
-    Args:
-        name: of the key's column.
-        by: the columns of a key of several; empty for one.
-        keys: their texts, or the bytes of these.
-    """
+    """The same of many keys, as Arrow has them."""
     texts = keys.cast(pa.string())
     if not by:
         return [(name, texts)]
     parts = [_decode(key) for key in texts.to_pylist()]
     return [(column, pa.array([part[at] for part in parts], pa.string())) for at, column in enumerate(by)]
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """With the types that the rows of ``process()`` have: a DECIMAL is a ``Decimal``, a DATE a ``date``.
+
+    A FLOAT is the number with its own digits. A date or timestamp that Python cannot hold, such as one after the year
+    9999, is its text. Of a struct each field is such a value, so a window may begin with a text and end with a time.
+    """
+    if pa.types.is_struct(column.type):
+        fields = {field.name: python_values(pc.struct_field(column, field.name)) for field in column.type}
+        rows = zip(column.is_valid().to_pylist(), *fields.values(), strict=True)
+        return [dict(zip(fields, values, strict=True)) if there else None for there, *values in rows]
+    if pa.types.is_float32(column.type):
+        return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = [_value_or_text(column.slice(at, 1)) for at in range(len(column))]
+    return values
+
+
+def _value_or_text(one: pa.Array) -> Any:
+    try:
+        return one[0].as_py()
+    except (ValueError, OverflowError):
+        return iso_times(one)[0].as_py()

@@ -24,11 +24,7 @@ _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} deep"
 
 
 def not_json(values: pa.ChunkedArray) -> dict[int, str]:
-    """By index, why a value is not a JSON object; null values are left out.
-
-    Args:
-        values: binary.
-    """
+    """By index, why a value is not a JSON object; null values are left out."""
     bad = unsafe_text(values)
     texts = values.to_pylist()
     try:
@@ -42,11 +38,7 @@ def not_json(values: pa.ChunkedArray) -> dict[int, str]:
 
 
 def unsafe_text(values: pa.ChunkedArray) -> dict[int, str]:
-    """By index, what makes a value unfit for any decoder: bytes that are no UTF-8, or nesting without bounds.
-
-    Args:
-        values: binary.
-    """
+    """By index, what makes a value unfit for any decoder: bytes that are no UTF-8, or nesting without bounds."""
     bad: dict[int, str] = {}
     if not _are_text(values):
         for at, value in enumerate(values.to_pylist()):
@@ -61,11 +53,7 @@ def unsafe_text(values: pa.ChunkedArray) -> dict[int, str]:
 
 
 def not_text(column: pa.ChunkedArray) -> dict[int, str]:
-    """By index, what holds a text that is not UTF-8, at any depth: Spark lets bytes through when it casts them to text.
-
-    Args:
-        column: of any type.
-    """
+    """By index, what holds a text that is not UTF-8, at any depth: Spark casts bytes to text as they are."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -83,11 +71,7 @@ def _invalid(value: pa.ChunkedArray) -> pa.ArrowInvalid | None:
 
 
 def raw_fields(value: bytes) -> list[tuple[str, bytes]]:
-    """The names and tokens of a JSON object's fields as they stand in it, those of one name too.
-
-    Args:
-        value: a JSON object.
-    """
+    """The names and tokens of a JSON object's fields as they stand in it, those of one name too."""
     text, fields = value.decode(), list[tuple[str, bytes]]()
     at = _next(text, text.index("{") + 1)
     while text[at] != "}":

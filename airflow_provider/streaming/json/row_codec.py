@@ -40,6 +40,18 @@ class Column:
     values: Ints
     texts: list[bytes | None] | None = None
 
+    @classmethod
+    def empty(cls, ok: Bools, is_text: bool) -> Column:
+        """Of keys of which no value was seen."""
+        return cls(ok, np.zeros(len(ok), np.int64), [None] * len(ok) if is_text else None)
+
+    def put(self, places: Sequence[int], part: Column) -> None:
+        """Take what is known of some keys."""
+        self.ok[places], self.values[places] = part.ok, part.values
+        if self.texts is not None and part.texts is not None:
+            for place, text in zip(places, part.texts, strict=True):
+                self.texts[place] = text
+
 
 @dataclass(frozen=True)
 class RowCodec:
@@ -47,7 +59,6 @@ class RowCodec:
 
     Args:
         texts: by accumulator, whether it is a text.
-        layout: the number with which such a row begins.
     """
 
     texts: tuple[bool, ...]

@@ -24,11 +24,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def json_type(kind: pa.DataType) -> str | None:
-    """A type's name in Spark DDL; None for one whose values `json_rows` does not write so that they can be read again.
-
-    Args:
-        kind: of a column, in Arrow's words.
-    """
+    """A type's name in Spark DDL; None for one whose values cannot be read again as `json_rows` writes them."""
     if pa.types.is_timestamp(kind):
         return "TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP"
     if pa.types.is_decimal(kind):
@@ -41,7 +37,6 @@ def without_json_type(schema: pa.Schema | None, columns: Iterable[str]) -> Itera
 
     Args:
         schema: of the rows; None while the types are not known, which are not judged then.
-        columns: some of them.
     """
     if schema is None:
         return
@@ -52,11 +47,7 @@ def without_json_type(schema: pa.Schema | None, columns: Iterable[str]) -> Itera
 
 
 def json_schema(columns: pa.Schema) -> str:
-    """The schema of JSON objects with these columns, in Spark DDL.
-
-    Args:
-        columns: of types that `json_type` has a name for.
-    """
+    """The schema of JSON objects with these columns, in Spark DDL."""
     return ", ".join(f"{_quoted(field.name)} {json_type(field.type)}" for field in columns)
 
 
@@ -65,11 +56,7 @@ def _quoted(name: str) -> str:
 
 
 def type_name(kind: pa.DataType | None) -> str:
-    """In Spark's words; integers of any size are one, because they are kept and written alike.
-
-    Args:
-        kind: of a column, in Arrow's words; None, while it is not known, has no name.
-    """
+    """In Spark's words; integers of any size are one, because they are kept and written alike."""
     if kind is None:
         return ""
     if pa.types.is_integer(kind):

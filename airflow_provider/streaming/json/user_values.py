@@ -225,10 +225,6 @@ def rows_of(returned: Iterable[Any] | None) -> list[Any]:
 def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
     """A row with the key's columns in front.
 
-    Args:
-        key: their texts, by name.
-        row: as the job's function returned it.
-
     Raises:
         TypeError: the row is no dict.
         ValueError: it has a column of the key with something else in it: the record's key and its value would differ.
@@ -247,7 +243,7 @@ def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
 def output_row(row: dict[str, Any]) -> bytes:
     """One UTF-8 JSON object.
 
-    Numbers are as `operations.json_rows` writes them: a Decimal is a number with its digits, a NaN or an infinity
+    Numbers are as `json.json_rows` writes them: a Decimal is a number with its digits, a NaN or an infinity
     a text.
 
     Raises:

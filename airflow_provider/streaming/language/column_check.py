@@ -8,15 +8,10 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function
-from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
-from airflow_provider.streaming.operations.operation import Operation
+from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
-from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
+from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
-
-RECORD: Final = "_source"
-"""The column with the record's own topic, partition, offset, timestamp and key."""
 
 STRING: Final = SqlType("STRING", "STRING")
 
@@ -32,7 +27,6 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
 
     Args:
         schema: of the source, in Spark DDL; None for the columns ``key`` and ``value``. Or its columns themselves.
-        steps: narrow steps, in order.
 
     Returns:
         By name the types, in the order of the columns; None where the schema is left to Spark.
@@ -53,11 +47,6 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
 def written_columns(where: str, schema: str | Columns | None, steps: Sequence[Step]) -> tuple[str, ...]:
     """All columns that the rows have after some steps, for what writes them as they are.
 
-    Args:
-        where: which method writes them, for the error.
-        schema: as of `columns_after`.
-        steps: as of `columns_after`.
-
     Raises:
         ConfigurationError: they are known to Spark alone.
     """
@@ -71,15 +60,7 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
 
 
 def check_event_time(columns: Columns, column: str, where: str) -> None:
-    """Refuse a column of event times that there is not, or that holds no time.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        where: the argument that names it, for the error.
-
-    Raises:
-        ConfigurationError: it holds no time.
-    """
+    """Refuse a column of event times that there is not, or that holds no time."""
     kind = find_column(where, column, columns)
     if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
         raise ConfigurationError(
@@ -89,16 +70,7 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
 
 
 def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> None:
-    """Refuse a column of `group_by()` that there is not, or that has no text of its own.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        key: the column's name.
-        method: that names it, for the error.
-
-    Raises:
-        ConfigurationError: it cannot be grouped by.
-    """
+    """Refuse a column of `group_by()` that there is not, or that has no text of its own."""
     kind = find_column(method, key, columns)
     if kind is not None and not kind.is_ordered and kind.name != "BINARY":
         raise ConfigurationError(
@@ -107,24 +79,29 @@ def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> No
         )
 
 
-def check_operation(columns: Columns, key: str, operation: Operation) -> None:
-    """Refuse an operation that names a column that there is not, or that has a type that it cannot take.
-
-    Args:
-        columns: of the rows, as `columns_after` has them.
-        key: the column of `group_by()`.
-        operation: what is to be done with them.
-
-    Raises:
-        ConfigurationError: it cannot be done, or a result would have the key's name.
-    """
-    if isinstance(operation, Aggregation):
-        for aggregate in operation.aggregates:
-            _check_aggregate(aggregate, operation.by or (key,), columns)
+def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
+    """Refuse an aggregate of a column that there is not, or cannot be kept, or whose result has the name of a key."""
+    if aggregate.name in key:
+        raise ConfigurationError(
+            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
+            "two fields of one name. Name it otherwise with alias()."
+        )
+    if aggregate.column is None:
         return
-    if isinstance(operation, DropDuplicates):
-        return  # it takes what there is
-    for name in operation.columns:
+    function = aggregate.function
+    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
+    if kind is None or function is Function.COUNT:
+        return
+    if not (kind.is_number if function.adds else kind.is_ordered):
+        raise ConfigurationError(
+            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
+            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
+        )
+
+
+def check_process_columns(columns: Columns, names: Sequence[str]) -> None:
+    """Refuse columns of `process()` that there are not, or that Python cannot hold."""
+    for name in names:
         kind = find_column("process()", name, columns)
         if kind is not None and not kind.is_readable:
             raise ConfigurationError(
@@ -145,32 +122,8 @@ def _selected(step: Select, columns: Columns) -> Columns:
     return {**given, RECORD: columns[RECORD]}
 
 
-def _check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) -> None:
-    if aggregate.name in key:
-        raise ConfigurationError(
-            f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
-            "two fields of one name. Name it otherwise with alias()."
-        )
-    if aggregate.column is None:
-        return
-    function = aggregate.function
-    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
-    if kind is None or function is Function.COUNT:
-        return
-    if not (kind.is_number if function in (Function.SUM, Function.MEAN) else kind.is_ordered):
-        raise ConfigurationError(
-            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
-            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
-        )
-
-
 def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
     """The type of a column as Spark finds it: without regard to case, and by its path in a struct.
-
-    Args:
-        where: which method names it, for the error.
-        name: of the column, or a path.
-        columns: of the rows.
 
     Returns:
         None for a type that only Spark knows.

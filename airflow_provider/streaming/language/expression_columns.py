@@ -55,9 +55,6 @@ def columns_named(expression: str) -> tuple[str, ...]:
 
     A subquery, a comment or a sign of which the meaning depends on more than the text makes it uncertain. A word of
     SQL, a parameter of a lambda function, an alias and a type are no columns.
-
-    Args:
-        expression: Spark SQL, without an alias of its own.
     """
     tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(expression)]
     words = {text.lower() for kind, text in tokens if kind == "path"}
@@ -69,15 +66,7 @@ def columns_named(expression: str) -> tuple[str, ...]:
 
 
 def refuse_unknown_columns(step: Step, columns: Columns | None) -> None:
-    """Refuse a step of which an expression names a column that there is not.
-
-    Args:
-        step: of a job or a stream; a Column in it is left to Spark.
-        columns: of the rows before it; None where only Spark knows them.
-
-    Raises:
-        ConfigurationError: it names one.
-    """
+    """Refuse a step of which an expression names a column that there is not."""
     if columns is None:
         return
     if isinstance(step, Filter):

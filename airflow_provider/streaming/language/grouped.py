@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
-from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
-from airflow_provider.streaming.aggregates.windowed_aggregate import Emit
+from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
+from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit, WindowedAggregation
 from airflow_provider.streaming.language.column_check import (
     Columns,
-    check_event_time,
+    check_aggregate,
     check_grouping,
-    check_operation,
+    check_process_columns,
 )
-from airflow_provider.streaming.language.function_check import process_operation
-from airflow_provider.streaming.language.missing_time import refuse_missing_time
-from airflow_provider.streaming.language.operation_in_time import operation_in_time
+from airflow_provider.streaming.language.join import check_stream_time, refuse_missing_time
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.time_check import check_emit, check_time, check_window
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
-from airflow_provider.streaming.terms.argument_check import check_kind, check_number, given_text
+from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
+from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -39,16 +36,12 @@ _AGGREGATES: Final = (
 )
 """What `aggregate()` takes, in words."""
 
-_BY_ORDER: Final = (Function.FIRST, Function.LAST)
-
 
 @dataclass(frozen=True)
 class GroupedStream:
     """A stream and what it is grouped by; `Stream.group_by` makes it.
 
     Args:
-        stream: whose rows are grouped.
-        by: the columns, in order.
         trust_partitioning: whether it is taken that all records of a group are in one partition of the topic.
         partitions: of the internal topic; None for as many as the stream's topic has.
         window: of event time, by which they are grouped too; None for none.
@@ -94,11 +87,10 @@ class GroupedStream:
         if columns is not None:
             for name in names:
                 check_grouping(columns, name, method)
-            if windows and stream.event_time is not None:
-                check_event_time(columns, stream.event_time.column, "stream(event_time=...)")
         if windows:
+            check_stream_time(stream)
             refuse_missing_time(f"{method} with {windows[0].text}", stream)
-            check_window(windows[0], stream.event_time)
+            _check_window(windows[0], stream.event_time)
         if stream.is_union and trust_partitioning is True:
             raise ConfigurationError(
                 "group_by() got trust_partitioning=True behind union(): the records of a group are in partitions of "
@@ -165,15 +157,21 @@ class GroupedStream:
         for aggregate in aggregates:
             check_kind("aggregate() got ", aggregate, Aggregate, _AGGREGATES)
         check_kind("aggregate() got combine=", combine, bool, "True or False")
-        ordered = [aggregate for aggregate in aggregates if aggregate.function in _BY_ORDER]
+        ordered = [aggregate for aggregate in aggregates if aggregate.function.by_order]
         if ordered and self.repartitions:
             raise ConfigurationError(
                 f"aggregate() got {ordered[0].name!r}, which depends on the order of the records, and grouping by "
                 f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
-                f"order: {self._how_to_keep_order()}"
+                "order: take min() or max(), or process() with a column that says the order; or, if the records' key "
+                f"is {self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
             )
-        check_emit(emit)
-        return self._result("aggregate", Aggregation(aggregates), name, combine=combine, emit=emit)
+        if emit not in get_args(Emit):
+            raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
+        if (columns := self.columns) is not None:
+            for aggregate in aggregates:
+                check_aggregate(aggregate, self.by, columns)
+        combine = combine and self.repartitions and self.window is None
+        return self._result("aggregate", self._aggregation(aggregates, emit), name, combine=combine)
 
     def process(
         self,
@@ -198,24 +196,35 @@ class GroupedStream:
         Raises:
             ConfigurationError: as `StatefulJob.process`, or a column does not exist or cannot be read by Python.
         """
-        return self._result("process", process_operation(function, columns, timeout_s, version), name)
+        operation = Process.of(function, columns, timeout_s, version, self._parts)
+        if (known := self.columns) is not None:
+            check_process_columns(known, operation.columns)
+        if self.window is not None:
+            raise ConfigurationError(
+                f"group_by() got {self.window.text} for process(): its function keeps one state for each key. Use "
+                "aggregate(), or make the window a part of the key with with_column()."
+            )
+        return self._result("process", operation, name)
 
     def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
         """See `Stream.drop_duplicates`."""
         refuse_missing_time("drop_duplicates()", self.stream)
-        columns = self.stream.written_columns("drop_duplicates()")
-        operation = dataclasses.replace(DropDuplicates.of(within), columns=columns)
-        return self._result("drop_duplicates", operation, name)
+        columns, time = self.stream.written_columns("drop_duplicates()"), self.stream.event_time
+        within_ms = duration_ms("drop_duplicates(within=...)", within)
+        if time is None:
+            raise ConfigurationError(
+                "drop_duplicates() needs an event time, by which it forgets: name it, and say for how long late "
+                "records are waited for, with event_time='at', watermark='10 minutes' where the source is named."
+            )
+        check_stream_time(self.stream)
+        return self._result(
+            "drop_duplicates", DropDuplicates(within_ms=within_ms, columns=columns, event_time=time), name
+        )
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what comes before or after, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream, or of a grouped DataFrame.
-                AttributeError: it is anything else.
-            """
+            """Refuse what comes before or after, with what to do."""
             if name in ("agg", "avg", "count", "max", "mean", "min", "sum"):
                 raise ConfigurationError(
                     f"{name}() was called on a stream that is grouped, as on a DataFrame: write aggregate(F.count(), "
@@ -228,21 +237,42 @@ class GroupedStream:
                 )
             raise AttributeError(name)
 
-    def _result(
-        self, method: str, operation: Operation, name: str | None, combine: bool = False, emit: Emit = "update"
-    ) -> Result:
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        """The columns of a key of several, for the output."""
+        return self.by if len(self.by) > 1 else ()
+
+    def _aggregation(self, aggregates: tuple[Aggregate, ...], emit: Emit) -> Aggregation:
+        """By windows where there are some."""
+        window, time = self.window, self.stream.event_time
+        if window is None or time is None:
+            if emit != "update":
+                raise ConfigurationError(
+                    f"aggregate() got emit={emit!r} without windows: a state that has no window never closes. Group by "
+                    'window("at", "1 hour") too, or leave emit out.'
+                )
+            return Aggregation(aggregates, by=self._parts)
+        ordered = [aggregate for aggregate in aggregates if aggregate.function.by_order]
+        if ordered and isinstance(window, SessionWindow):
+            raise ConfigurationError(
+                f"aggregate() names {ordered[0].name!r} in a session: where two sessions become one, nobody knows "
+                "which of their rows came first. Use min or max, or a window() of one size."
+            )
+        if WINDOW in (self.key, *self.by, *(aggregate.name for aggregate in aggregates)):
+            raise ConfigurationError(
+                f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
+                "Name a result otherwise with alias(), a key with with_column()."
+            )
+        delay_ms, by = time.delay_ms, self._parts
+        if isinstance(window, Window):
+            return WindowedAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+        return SessionAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+
+    def _result(self, method: str, operation: Operation, name: str | None, combine: bool = False) -> Result:
         if name is not None:
             check_kind(f"{method}() got name=", name, str, 'one text, such as name="totals"')
             check_name(f"{method}() name", name)
-        columns = self.columns
         time = self.stream.event_time
-        if len(self.by) > 1 and isinstance(operation, (Aggregation, Process)):
-            operation = dataclasses.replace(operation, by=self.by)
-        if columns is not None:
-            check_operation(columns, self.key, operation)
-            if isinstance(operation, DropDuplicates) and time is not None:
-                check_event_time(columns, time.column, "stream(event_time=...)")
-        check_time(time, self.key, self.window, operation, emit)
         if time is not None and time.idle_ms is not None and self.repartitions:
             raise ConfigurationError(
                 f"{method}() got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
@@ -250,11 +280,18 @@ class GroupedStream:
                 "it is behind. Leave idle_timeout out; or, if the records' key is that column, name it in "
                 "stream(key=...)."
             )
-        timed = operation_in_time(operation, self.window, time, emit)
-        return Result(self, timed, name=name, combine=combine and self.repartitions and self.window is None)
+        return Result(self, operation, name=name, combine=combine)
 
-    def _how_to_keep_order(self) -> str:
-        return (
-            "take min() or max(), or process() with a column that says the order; or, if the records' key is "
-            f"{self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
+
+def _check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:
+    if event_time is None:
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "
+            f"records are waited for, with event_time={window.column!r}, watermark='10 minutes' where the source is "
+            "named."
+        )
+    if window.column.lower() != event_time.column.lower():
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and the source's event time is {event_time.column!r}: a task has one time, "
+            "by which its windows close. Name the same column in both."
         )

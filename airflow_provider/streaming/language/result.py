@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.repartition import Repartition
@@ -32,8 +31,6 @@ class Result:
     """Aggregates by key, or what a function makes of each key; `GroupedStream` makes it.
 
     Args:
-        grouped: the rows.
-        operation: what is done with the rows of a key.
         name: of the store and of the internal topic; None for the sink's topic.
         combine: whether rows are aggregated before they go through an internal topic.
     """
@@ -85,12 +82,7 @@ class Result:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what comes before an operation, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream.
-                AttributeError: it is anything else.
-            """
+            """Refuse what comes before an operation, with what to do."""
             if name in _METHODS:
                 raise ConfigurationError(
                     f"{name}() was called on the result of an operation, whose rows have no further steps yet: call "

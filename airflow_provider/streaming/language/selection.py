@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.language.column_check import RECORD
-from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
-from airflow_provider.streaming.language.sql_text import call_of, calls_in, is_column, split_alias
+from airflow_provider.streaming.language.sql_text import call_of, calls_in, has_over, is_column, split_alias, words_in
+from airflow_provider.streaming.terms.sql_type import RECORD
 from airflow_provider.streaming.terms.steps import Select, Selected
 
 _EXPLODE: Final = "explode"
@@ -25,17 +24,15 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
     Args:
         expressions: each Spark SQL with ``AS`` and a name, the name of a column, or ``*``.
         name: under which records are counted of which ``explode`` makes nothing; None for ``no_<its column>``.
-
-    Raises:
-        ConfigurationError: there is none, one is no text or has no name, two have one, or there are two generators.
     """
     if not expressions:
         raise ConfigurationError('select() got nothing: give the columns that the rows shall have, such as "line".')
     columns = tuple(map(_selected, expressions))
     exploded = [column for column in columns if column.generator is not None]
     if len(exploded) > 1:
+        texts = ", ".join(f"{one.generator}({one.expression})" for one in exploded)
         raise ConfigurationError(
-            f"select() got {len(exploded)} generators ({', '.join(_text(column) for column in exploded)}): it takes "
+            f"select() got {len(exploded)} generators ({texts}): it takes "
             "one, because a row for each pair is seldom meant. Call select() once for each."
         )
     _refuse_twice([one for column in columns for one in column.names])
@@ -48,15 +45,7 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
 
 
 def refuse_generator(where: str, expression: object) -> None:
-    """Refuse what would make several rows of one, or none, where a row has to stay one.
-
-    Args:
-        where: the method, for the error.
-        expression: what it was given; a Column is left to Spark.
-
-    Raises:
-        ConfigurationError: it calls a generator.
-    """
+    """Refuse what would make several rows of one, or none, where a row has to stay one."""
     found = sorted(calls_in(expression) & GENERATORS) if isinstance(expression, str) else []
     if found:
         raise ConfigurationError(
@@ -126,5 +115,36 @@ def _refuse_twice(names: Sequence[str]) -> None:
             )
 
 
-def _text(column: Selected) -> str:
-    return f"{column.generator}({column.expression})"
+_AGGREGATES: Final = frozenset(
+    {
+        *("approx_count_distinct", "approx_percentile", "avg", "bool_and", "bool_or", "collect_list", "collect_set"),
+        *("corr", "count", "count_if", "covar_pop", "covar_samp", "first_value", "kurtosis", "last_value", "listagg"),
+        *("max", "max_by", "mean", "median", "min", "min_by", "percentile", "percentile_approx", "skewness", "std"),
+        *("stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "try_avg", "try_sum", "var_pop", "var_samp"),
+        "variance",
+    }
+)
+"""Those of Spark's that are nothing else, unlike ``any`` of ``LIKE ANY (...)``."""
+
+
+def refuse_other_rows_needed(where: str, expression: object) -> None:
+    """Refuse window functions and aggregates in a step.
+
+    Args:
+        expression: what it was given; a Column is left to Spark, and so is one with a subquery or a comment.
+    """
+    if not isinstance(expression, str) or "select" in words_in(expression):
+        return
+    if "--" in expression or "/*" in expression:
+        return  # a comment may name anything
+    if has_over(expression):
+        raise ConfigurationError(
+            f"{where} got {expression!r}, with a window function (OVER): a step sees one row, and which others are "
+            "near depends on where a micro-batch ends. Keep what is needed as state: aggregate(), also by window(), or "
+            "process()."
+        )
+    if found := sorted(calls_in(expression) & _AGGREGATES):
+        raise ConfigurationError(
+            f"{where} got {expression!r}, and {found[0]}() is of many rows: a step sees one. Use group_by() and "
+            "aggregate(), or for values of one row greatest(), least(), array_max() and the like."
+        )

@@ -1,16 +1,18 @@
-"""Where a branch of a job ends."""
+"""Where a branch of a job ends: a topic, and rows with a key on their way to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
+from airflow_provider.streaming.language.column_check import check_grouping
 from airflow_provider.streaming.terms.argument_check import check_kind
 
 if TYPE_CHECKING:
-    from airflow_provider.streaming.language.keyed_rows import KeyedRows
     from airflow_provider.streaming.language.result import Result
+    from airflow_provider.streaming.language.stream import Stream
     from airflow_provider.streaming.language.table import Table
 
 
@@ -20,10 +22,6 @@ class Sink:
 
     Args:
         topic: which has to exist.
-        of: what is written.
-
-    Raises:
-        ConfigurationError: the topic is no text, or no topic's name.
     """
 
     topic: str
@@ -33,3 +31,38 @@ class Sink:
         """Check the topic."""
         check_kind("sink() got topic=", self.topic, str, "one text")
         check_topic("sink()", self.topic)
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows that are written as they are; `Stream.sink` makes it.
+
+    Args:
+        key: the column whose text is the new records' key.
+        columns: that the new values hold, in order, the key's among them.
+    """
+
+    stream: Stream
+    key: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, stream: Stream, key: str | None) -> KeyedRows:
+        """See `Stream.sink`.
+
+        Raises:
+            ConfigurationError: no column is known to be the key, or the columns are known to Spark alone.
+        """
+        # A join writes under its key, also the rows that have none.
+        join = stream.origin
+        known = key or stream.key or (join.on if join is not None and not stream.steps else None)
+        columns = stream.columns
+        if known is None:
+            raise ConfigurationError(
+                f"sink() of the rows of {stream.topic!r} got no key, and none of their columns is known to be one: "
+                'name the column, such as sink("words", key="word").'
+            )
+        names = stream.written_columns(f"sink() of the rows of {stream.topic!r}")
+        if columns is not None:
+            check_grouping(columns, known)
+        return cls(stream, known, names)

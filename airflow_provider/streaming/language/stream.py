@@ -10,7 +10,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.language.column_check import (
-    RECORD,
     Columns,
     columns_after,
     find_column,
@@ -18,24 +17,23 @@ from airflow_provider.streaming.language.column_check import (
 )
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
-from airflow_provider.streaming.language.join import Join, check_join_names
-from airflow_provider.streaming.language.keyed_rows import KeyedRows
-from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.row_expression import refuse_other_rows_needed
-from airflow_provider.streaming.language.schema_check import check_schema
-from airflow_provider.streaming.language.selection import refuse_generator, selection
-from airflow_provider.streaming.language.sink import Sink
-from airflow_provider.streaming.language.sql_text import is_column
-from airflow_provider.streaming.language.stream_join import (
+from airflow_provider.streaming.language.join import (
+    Join,
+    check_join_names,
     interval_of,
     join_with_stream,
     join_with_table,
     refuse_interval,
     refuse_other_rows,
 )
+from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.selection import refuse_generator, refuse_other_rows_needed, selection
+from airflow_provider.streaming.language.sink import KeyedRows, Sink
+from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
+from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -53,10 +51,8 @@ class Stream:
         topic: that it reads; for a join, what is joined, in words.
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
-        steps: narrow steps, in order.
         declared_time: its event time, as `stream` was told of it; None where none is read.
         origin: the join that its rows come from; None for a topic.
-        others: streams that are united with it, each with its own steps.
     """
 
     topic: str
@@ -83,14 +79,7 @@ class Stream:
         return columns_after(self._given, steps)
 
     def written_columns(self, where: str) -> tuple[str, ...]:
-        """All of its columns, for what writes its rows as they are.
-
-        Args:
-            where: which method writes them, for the error.
-
-        Raises:
-            ConfigurationError: they are known to Spark alone.
-        """
+        """All of its columns, for what writes its rows as they are."""
         return written_columns(where, self._given, self.steps)
 
     @property

@@ -10,11 +10,11 @@ from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
 from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
-from airflow_provider.streaming.language.join import Join, check_how, check_join_names, joined_columns
-from airflow_provider.streaming.language.schema_check import check_schema
+from airflow_provider.streaming.language.join import Join, check_how, check_join_names, check_table_key, joined_columns
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.sql_type import check_schema
 from airflow_provider.streaming.terms.steps import Step
 
 _OF_RECORD: Final = EventTime(RECORD_TIME, 0)
@@ -26,9 +26,7 @@ class Table:
 
     Args:
         topic: that it reads; for two tables, what they are, in words.
-        schema: of the JSON value, in Spark DDL.
         key: the column whose text is the records' key.
-        event_time: of its records.
         origin: the join that it is made by; None for a topic.
         broadcast: whether each task that joins it has all of it.
     """
@@ -110,12 +108,7 @@ class Table:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what a table cannot do, with what to do.
-
-            Raises:
-                ConfigurationError: it is a method of a stream.
-                AttributeError: it is anything else.
-            """
+            """Refuse what a table cannot do, with what to do."""
             if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
                 if self.origin is not None:
                     raise ConfigurationError(
@@ -164,19 +157,6 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
             check_event_time(columns, event_time, "table(event_time=...)")
     time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
     return Table(topic, schema=schema, key=key, event_time=time, broadcast=broadcast)
-
-
-def check_table_key(side: Table, on: str) -> None:
-    """Refuse to join a table on another column than its key, under which its rows and deletions come.
-
-    Raises:
-        ConfigurationError: it is another.
-    """
-    if side.key.lower() != on.lower():
-        raise ConfigurationError(
-            f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "
-            "key. Give the other side's column that name with with_column(), or let the table's producer use that key."
-        )
 
 
 def _text(given: object) -> str:

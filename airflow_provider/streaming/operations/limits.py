@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
-from airflow_provider.streaming.operations.state_reader import KnownState, StateReader
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, StateReader
 
 _KEY_CHARS: Final = 200
 
@@ -47,7 +46,6 @@ class Limits:
     """Those of a stage.
 
     Args:
-        state: of the changelog.
         output: of the sink that takes the least; None where there is none.
     """
 
@@ -71,12 +69,6 @@ class Limits:
 
         What it is made of is committed, most often: no record of the batch is to blame, and none can be left out for
         it.
-
-        Args:
-            output: what is written into the sink, under the keys that it gets there.
-
-        Raises:
-            ConfigurationError: one of the results is too large.
         """
         if self.output is None or not output:
             return
@@ -107,12 +99,7 @@ def too_large(rows: pa.Table, at: int, reason: str, *, alone: bool = False) -> T
 
 
 def first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError:
-    """The error of the first row of a key whose result is too large.
-
-    Args:
-        rows: of the batch; at least one.
-        large: by key, why.
-    """
+    """The error of the first row of a key whose result is too large."""
     keys = rows.column("__key")
     at = pc.index(pc.is_in(keys, value_set=pa.array(list(large), pa.binary())), value=True).as_py()
     if at < 0:
@@ -128,8 +115,6 @@ def shared_too_large(
     """The same where a result is made of many rows: its key may be one of the store, and none of theirs.
 
     Args:
-        rows: of the batch; at least one.
-        large: by key, why.
         groups: gives the groups of keys of the store.
     """
     known = set(rows.column("__key").to_pylist())
@@ -148,9 +133,6 @@ def row_by_row(
 
     Args:
         merge: the operation, which leaves out what makes the user's function raise.
-        known: the state of its keys.
-        changes: what all rows come to.
-        limits: of the topics.
         large: by key, why its result is too large.
     """
     state = dict(changes.state)

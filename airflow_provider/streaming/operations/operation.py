@@ -6,23 +6,21 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.types import type_names
-from airflow_provider.streaming.operations.changes import Changes
-from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row
-from airflow_provider.streaming.operations.state_reader import StateReader, StoreReader
-from airflow_provider.streaming.operations.stream_time import StreamTime, watermarks
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
+from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BESIDE_GROUPS: Final = b"\xff"
 """What the keys of a store begin with that are no groups: no UTF-8 text does."""
@@ -36,7 +34,6 @@ class Batch:
         key_name: the key column's name, for the output.
         rows: columns ``__key`` (binary), ``__offset`` (int64), with event time ``__event_ms``, and those that the
             operation reads, in the order of their offsets. Once they are placed, ``__key`` is what state is kept by.
-        before: the time of the task before them.
         after: the time of the task after them.
         late: how many records came too late and are not among them.
     """
@@ -51,29 +48,47 @@ class Batch:
         """Some of its rows, at the same time."""
         return dataclasses.replace(self, rows=rows)
 
-    def placed(self, rows: pa.Table, after: StreamTime, in_time: pa.Table | None = None) -> Batch:
+    def placed(self, rows: pa.Table, after: StreamTime, in_time: npt.NDArray[np.bool_] | None = None) -> Batch:
         """The rows, once it is known how they move time, and which came too late.
 
         Args:
-            rows: all of them.
             after: the time of the task after all of them.
-            in_time: those that did not come too late; None for all. A record is late when none of its rows is left.
+            in_time: by row, whether it did not come too late; None for all. A record is late when none of its rows is
+                left.
         """
-        if in_time is None:
+        if in_time is None or in_time.all():
             return dataclasses.replace(self, rows=rows, after=after)
-        all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, in_time))
-        return dataclasses.replace(self, rows=in_time, after=after, late=all_ - left)
+        kept = rows.filter(pa.array(in_time))
+        all_, left = (len(np.unique(table.column("__offset").to_numpy())) for table in (rows, kept))
+        return dataclasses.replace(self, rows=kept, after=after, late=all_ - left)
 
 
 class Decoder(Protocol):
     """Reads the values of records in the worker."""
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """The columns of the rows, and which values are none.
+        """The columns of the rows, and which values are none."""
 
-        Args:
-            values: binary.
-        """
+
+class StoredStates(NamedTuple):
+    """What a store holds, for people.
+
+    Args:
+        items: keys and values.
+        schema: of the rows that the operation gets, with `columns` at least.
+        time: of the task.
+        read: gives the values of further keys.
+    """
+
+    items: Sequence[tuple[bytes, bytes]]
+    schema: pa.Schema
+    time: StreamTime
+    read: Callable[[Sequence[bytes]], Sequence[bytes | None]]
+
+    @property
+    def mark_ms(self) -> int:
+        """The watermark; before all times where there is none."""
+        return NO_WATERMARK if self.time.watermark_ms is None else self.time.watermark_ms
 
 
 class Operation(ABC):
@@ -90,6 +105,9 @@ class Operation(ABC):
     sided: ClassVar[bool] = False
     """Whether its rows are of two sides, each with a time of its own."""
 
+    shared: ClassVar[bool] = False
+    """Whether a result is made of many rows, none of which can be left out alone."""
+
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 
         @property
@@ -104,11 +122,7 @@ class Operation(ABC):
         return None
 
     def of_rows(self, schema: pa.Schema) -> Operation:
-        """The same, once it is known of which rows an earlier stage makes its records.
-
-        Args:
-            schema: of those rows.
-        """
+        """The same, once it is known of which rows an earlier stage makes its records."""
         return self
 
     @property
@@ -123,7 +137,6 @@ class Operation(ABC):
         """What the state means that it writes into an empty store.
 
         Args:
-            key_name: the key column's name.
             key_type: its type before it became text; None while it is not known.
             schema: of the rows that it gets, with `columns` at least; None while the types are not known, which are
                 left out then.
@@ -138,7 +151,6 @@ class Operation(ABC):
         """Its signature behind an internal topic, with how it reads what is on the way.
 
         Args:
-            signature: of its state.
             schema: of the rows that it gets; None while their types are not known.
             before: by source topic, the operations of the stages that write the internal topic.
         """
@@ -183,10 +195,6 @@ class Operation(ABC):
         """The changes without the records to blame for a state or an output that is larger than its topic takes.
 
         Args:
-            batch: placed.
-            changes: of its rows.
-            state: that they were merged with.
-            limits: of the topics.
             tolerant: leave those records out, instead of raising.
 
         Raises:
@@ -196,6 +204,8 @@ class Operation(ABC):
         large = limits.of(changes)
         if not large:
             return changes
+        if self.shared:
+            raise shared_too_large(batch.rows, large, self.groups)
         if not tolerant:
             raise first_too_large(batch.rows, large)
 
@@ -209,8 +219,6 @@ class Operation(ABC):
 
         Args:
             batch: placed; without rows where time alone goes on.
-            changes: of its rows.
-            state: reads the store as it was before the batch.
         """
         return changes
 
@@ -255,26 +263,14 @@ class Operation(ABC):
         """
         return list(states)
 
-    def read_states(
-        self,
-        items: Sequence[tuple[bytes, bytes]],
-        schema: pa.Schema,
-        time: StreamTime,
-        read: Callable[[Sequence[bytes]], Sequence[bytes | None]],
-    ) -> Iterator[tuple[str, str, Any]]:
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """What a store holds for people; of windows, those that are open.
-
-        Args:
-            items: keys and values of the store.
-            schema: as of `decode_states`.
-            time: of the task.
-            read: gives the values of further keys.
 
         Returns:
             The group, the name of the state, which is that of the window's output records, and the state.
         """
-        found = [(key, state) for key, state in items if not key.startswith(BESIDE_GROUPS)]
-        states = self.decode_states([state for _, state in found], schema) if found else []
+        found = [(key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS)]
+        states = self.decode_states([state for _, state in found], stored.schema) if found else []
         for (key, _), state in zip(found, states, strict=True):
             if state is not None:
                 yield key.decode(), key.decode(), state

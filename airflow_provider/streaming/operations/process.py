@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import threading
 import time
@@ -16,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import key_parts
 from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
+from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 
 _SEARCH_S: Final = 10.0
 """For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""
@@ -35,7 +37,7 @@ ProcessFunction = Callable[[str, list[Row], "ValueState"], Iterable[Row] | None]
 class ValueState:
     """One key's state, with the words of PySpark's ``ValueState``.
 
-    Its value is what `operations.state_codec` keeps: Python's plain types, and lists, dicts, tuples and sets of them.
+    Its value is what `json.user_values` keeps: Python's plain types, and lists, dicts, tuples and sets of them.
     """
 
     __slots__ = ("_changed", "_value")
@@ -75,14 +77,13 @@ class Process(Operation):
     """An operation that calls a function once per key and micro-batch.
 
     The function has to be deterministic in key, rows and state: after a crash a batch may be computed again. Its state
-    is kept with the types that Python gave it, as `operations.state_codec` says.
+    is kept with the types that Python gave it, as `json.user_values` says.
 
     Args:
         function: see `ProcessFunction`.
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
-        by: as of `Aggregation`.
     """
 
     function: ProcessFunction
@@ -90,6 +91,32 @@ class Process(Operation):
     timeout_s: float | None = None
     version: int = 1
     by: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        function: ProcessFunction,
+        columns: Sequence[str] | None,
+        timeout_s: float | None,
+        version: int,
+        by: tuple[str, ...] = (),
+    ) -> Process:
+        """What `process()` was asked for.
+
+        Raises:
+            ConfigurationError: an argument is not what it has to be.
+        """
+        if columns is None or isinstance(columns, str) or len(set(columns)) != len(columns):
+            raise ConfigurationError(
+                f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
+                'columns=["amount", "country"].'
+            )
+        if not callable(function):
+            raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
+        check_process_function(function)
+        check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
+        check_kind("process() got version=", version, int, "a whole number, such as 2")
+        return cls(function, tuple(columns), timeout_s, version, by)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
@@ -130,12 +157,7 @@ class GroupedProcess:
         self._sizes = sizes
 
     def apply(self, old: Sequence[bytes | None], tolerant: bool) -> Changes:
-        """See `Operation.merge`.
-
-        Args:
-            old: the keys' state, in their order.
-            tolerant: leave out the rows that make the function raise, instead of raising.
-        """
+        """See `Operation.merge`."""
         state_changes: list[tuple[bytes, bytes | None]] = []
         output: list[tuple[bytes, bytes]] = []
         failed: list[FunctionError] = []
@@ -268,9 +290,6 @@ def time_limit(seconds: float | None) -> AbstractContextManager[None]:
 
     By an alarm signal, so it interrupts Python code and what waits in the kernel, in the main thread, where Spark's
     worker runs functions. It does not interrupt a library that computes without returning to Python.
-
-    Args:
-        seconds: the limit; None for none.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         return _NO_LIMIT
@@ -289,3 +308,46 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+_ARGUMENTS: Final = ("key", "rows", "state")
+_SHOWN_CHARS: Final = 200
+
+
+def check_process_function(function: Callable[..., Any]) -> None:
+    """Refuse a function that `process()` could not call with its three arguments, or whose call would do nothing.
+
+    A generator function is taken: its rows are those that it yields.
+
+    Args:
+        function: any callable. One whose signature Python does not know, as of some that are written in C, is taken.
+
+    Raises:
+        ConfigurationError: it is ``async``, takes fewer arguments, or needs more.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    # An object is asynchronous by its class.
+    if any(map(_is_asynchronous, (function, type(function).__call__))):
+        raise ConfigurationError(
+            f"process() got {_shown(function, signature)}, an 'async def': a call of it does nothing, because nothing "
+            "awaits what it returns. Give a plain 'def'."
+        )
+    try:
+        signature.bind(*_ARGUMENTS)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"process() got {_shown(function, signature)}, and calls it as function({', '.join(_ARGUMENTS)}): {error}. "
+            "Give a function that takes these three; functools.partial sets what else it needs."
+        ) from None
+
+
+def _is_asynchronous(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _shown(function: Callable[..., Any], signature: inspect.Signature) -> str:
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return bounded(" ".join(f"{name}{signature}".split()), _SHOWN_CHARS)

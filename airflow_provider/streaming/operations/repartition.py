@@ -10,9 +10,8 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,7 @@ class Repartition(Operation):
     columns: tuple[str, ...]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; there is no state, but records under another key would mix with those on the way.
-
-        Raises:
-            ConfigurationError: a column has a type that does not come back from JSON as it was.
-        """
+        """See `Operation.signature`: without state, but records under another key would mix with those on the way."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"The column {name!r} of type {kind} cannot be repartitioned by "

@@ -47,7 +47,6 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     Args:
         event_ms: of the rows, epoch ms, in the order of the offsets; at least one.
         delay_ms: by how much the watermark lies behind the stream time.
-        before: the time of the task before these rows.
 
     Returns:
         By row, and the time of the task after them.
@@ -69,10 +68,7 @@ def joined_watermarks(
     So neither stream drops rows of the other because it is ahead, and a stream without rows holds it back.
 
     Args:
-        event_ms: of the rows, epoch ms, in the order of the offsets; at least one.
-        sides: of the rows, from 0 on.
         delays_ms: by side, by how much its watermark lies behind its greatest time.
-        before: the time of the task before these rows.
 
     Returns:
         By row, `NO_WATERMARK` before there is one, and the time of the task after them.
@@ -96,13 +92,7 @@ def side_watermarks(event_ms: Ints, sides: Ints, delays_ms: Sequence[int], befor
 
 
 def joined_time(event_ms: Ints, marks: Ints, of_sides: Sequence[Ints], before: StreamTime) -> StreamTime:
-    """The time of a task after some rows of two sides.
-
-    Args:
-        event_ms: of the rows, epoch ms; at least one.
-        marks: the task's watermark at each of them.
-        before: the time of the task before them.
-    """
+    """The time of a task after some rows of two sides."""
     seen = int(event_ms.max())
     return StreamTime(
         seen if before.stream_time_ms is None else max(seen, before.stream_time_ms),

@@ -13,16 +13,14 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
-from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_schema, json_type, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.planner.job_check import check_union
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.planner.stage_topics import changelog_of
-from airflow_provider.streaming.planner.union_check import check_union
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -54,7 +52,6 @@ class _Rows:
     """What the operation of a stage gets; of a stage before an internal topic, this is what it writes, too.
 
     Args:
-        topic: that it is read from.
         key: the type of the key, before it became text.
         columns: the types of what the operation reads.
     """
@@ -75,8 +72,6 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
     its rows are known when its turn comes, and what cannot be done with them is found before anything runs.
 
     Args:
-        job: as the user wrote it.
-        topics: what was found out about its topics.
         types_of: asked for each source that Spark decodes, and for no other.
 
     Raises:
@@ -97,14 +92,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
 def _compiled(
     job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf
 ) -> tuple[CompiledStage, _Rows]:
-    """A stage, and what its operation gets.
-
-    Args:
-        job: of the stage.
-        topics: as of `compile_job`.
-        written: by the stages before it.
-        types_of: as of `compile_job`.
-    """
+    """A stage, and what its operation gets."""
     decoder: Decoder | None
     fed = _fed(job, plan, written) if plan.internal else None
     operation = plan.operation if fed is None else plan.operation.of_rows(fed.columns)
@@ -128,6 +116,8 @@ def _compiled(
     signature = operation.signature(plan.key, key, columns)
     rows = _Rows(plan.source_topic, key, pa.schema([columns.field(name) for name in operation.columns]))
     partitions = topics.partitions[plan.source_topic]
+    # Whether records of a group may be in several of them, which is checked then.
+    groups_apart = plan.store is not None and not plan.internal and not plan.trust_partitioning
     input_ = InputSpec(
         topic=plan.source_topic,
         key_name=plan.key,
@@ -135,11 +125,10 @@ def _compiled(
         decoder=decoder,
         keyed=plan.keyed,
         json=schema is not None,
-        misread=MisreadValues.of(schema),
-        misfit=SchemaMisfit(schema),
+        by_spark=SparkJson(schema),
         event_time=plan.event_time,
         columns=rows.columns,
-        num_partitions=partitions if partitions > 1 and _needs_groups_together(plan) else None,
+        num_partitions=partitions if partitions > 1 and groups_apart else None,
         table=plan.table,
         null_keys=plan.null_keys,
         sides=plan.sides,
@@ -149,11 +138,7 @@ def _compiled(
 
 
 def _fed(job: StatefulJob, plan: StagePlan, written: _Written) -> _Rows:
-    """What the stages before it write for a stage.
-
-    Raises:
-        ConfigurationError: the sides of a join have keys of two types.
-    """
+    """What the stages before it write for a stage."""
     if not plan.operation.sided:
         return written[plan.source_topic, None]
     left, right = (written[plan.source_topic, side] for side in (LEFT, RIGHT))
@@ -250,11 +235,6 @@ def _spec(
         topic_ids=topics.topic_ids,
         max_message_bytes=topics.max_message_bytes,
     )
-
-
-def _needs_groups_together(plan: StagePlan) -> bool:
-    """Whether it has to be checked that all records of a group are in one partition."""
-    return plan.store is not None and not plan.internal and not plan.trust_partitioning
 
 
 def _json_decoder(schema: str | None, plan: StagePlan) -> JsonDecoder | None:

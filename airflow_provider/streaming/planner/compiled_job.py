@@ -17,18 +17,11 @@ class SourceSpec:
     """How Spark reads the source, and which columns its rows have when they reach a worker.
 
     Args:
-        application_id: the application, for the queries' names.
-        topic: the source topic.
         schema: the JSON value's schema in Spark DDL; None leaves the value as it is.
-        steps: narrow steps, in order.
-        key_name: the key column's name.
-        columns: the columns that the operation reads besides the key.
         decoded_by_worker: whether the values go to the worker as they are; then there are no steps.
         keeps_records: whether the rows also hold the record's value and timestamp, for dead letters.
         max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
-        event_time: of the rows; None where none is read.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
-        kafka_options: further options of Spark's Kafka source.
         table: whether the records are rows of a table, whose deletions have no time but the record's.
         from_stage: whether an earlier stage of the job writes the topic, so that what was processed is deleted.
         keyed: whether the record's key is the group.
@@ -59,15 +52,7 @@ class SourceSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledStage:
-    """All that follows from a stage, its topics and the types of its rows.
-
-    Args:
-        number: of the stage.
-        name: for people.
-        num_tasks: how many tasks it has.
-        source: how the driver reads its source.
-        spec: what the workers do with its rows.
-    """
+    """All that follows from a stage, its topics and the types of its rows."""
 
     number: int
     name: str
@@ -83,11 +68,7 @@ class CompiledStage:
 
 @dataclass(frozen=True)
 class CompiledJob:
-    """All that follows from a job, its topics and the types of its rows.
-
-    Args:
-        stages: in the order of their numbers.
-    """
+    """All that follows from a job, its topics and the types of its rows."""
 
     application_id: str
     stages: tuple[CompiledStage, ...]
@@ -103,9 +84,5 @@ class CompiledJob:
         return {stage.number: stage.spec for stage in self.stages}
 
     def stage(self, number: int) -> CompiledStage:
-        """One of its stages.
-
-        Raises:
-            ConfigurationError: there is no such stage.
-        """
+        """One of its stages."""
         return stage_of(self.application_id, {stage.number: stage for stage in self.stages}, number)

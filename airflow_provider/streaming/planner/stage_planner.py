@@ -9,17 +9,16 @@ from typing import TypedDict
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.joins.join_side import JoinSide
 from airflow_provider.streaming.language.join import Join
-from airflow_provider.streaming.language.keyed_rows import KeyedRows
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.repartition import Repartition
+from airflow_provider.streaming.planner.job_check import check_sinks
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
-from airflow_provider.streaming.planner.topic_check import check_sinks
 from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
 
 
@@ -64,14 +63,16 @@ class _Planner:
     """The stages so far.
 
     Args:
-        application_id: of the job.
-        stages: in the order of their numbers.
         made: by join, by its identity, the number of the stage that makes its rows.
     """
 
     application_id: str
     stages: list[StagePlan] = dataclasses.field(default_factory=list)
     made: dict[int, int] = dataclasses.field(default_factory=dict)
+
+    def _add(self, stage: StagePlan) -> None:
+        """A stage behind the others."""
+        self.stages.append(dataclasses.replace(stage, number=len(self.stages)))
 
     def add_sink(self, sink: Sink | Result) -> None:
         """The stages of one sink, behind the others."""
@@ -95,19 +96,18 @@ class _Planner:
         for number, branch in enumerate(stream.branches):
             name = f"{topic}{_suffix(number)}"
             source = self._source(branch, name)
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=name,
                     steps=branch.steps,
                     key=rows.key,
-                    trust_partitioning=True,
                     operation=Repartition(rows.columns),
                     store=None,
                     output_topic=topic,
                     rekeys=source["internal"],
                     branch=number,
+                    trust_partitioning=True,
                 )
             )
 
@@ -116,9 +116,8 @@ class _Planner:
         name = _store_name(result.name, topic, "aggregate(name=...) or process")
         if not grouped.repartitions:
             source = self._source(stream, name)
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=name,
                     steps=grouped.steps,
@@ -136,15 +135,13 @@ class _Planner:
         between = repartition_topic(self.application_id, name)
         for number, branch in enumerate(stream.branches):
             source = self._source(branch, f"{name}{_suffix(number)}")
-            self.stages.append(
+            self._add(
                 StagePlan(
-                    number=len(self.stages),
                     **source,
                     name=f"{name}-repartition{_suffix(number)}",
                     # Those of `group_by()` come behind each stream's own.
                     steps=(*branch.steps, *result.steps_before[len(stream.steps) :]),
                     key=grouped.key,
-                    trust_partitioning=True,
                     operation=before,
                     event_time=result.event_time,
                     store=None,
@@ -153,20 +150,20 @@ class _Planner:
                     rekeys=source["internal"],
                     feeds=True,
                     branch=number,
+                    trust_partitioning=True,
                 )
             )
-        self.stages.append(
+        self._add(
             StagePlan(
-                number=len(self.stages),
                 name=name,
                 source_topic=between,
                 internal=True,
                 key=grouped.key,
-                trust_partitioning=True,
                 operation=behind,
                 event_time=result.time_behind,
                 store=name,
                 output_topic=topic,
+                trust_partitioning=True,
             )
         )
 
@@ -174,9 +171,6 @@ class _Planner:
         """The stages of a join: one that writes the rows of each side into an internal topic, and one that reads that.
 
         Args:
-            join: of two sides.
-            name: of its store and its internal topic.
-            topic: that its rows are written to.
             feeds: whether that is an internal topic, too.
 
         One that another branch uses, too, is there already, and writes into one more topic.
@@ -192,72 +186,63 @@ class _Planner:
             for number, branch in enumerate(branches):
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
-                self.stages.append(
-                    _side_stage(len(self.stages), stage_name, source, join, side, branch, number, between)
-                )
-        operation = join.operation
-        # Rows bring their times with them.
+                self._add_side(stage_name, source, join, side, branch, number, between)
         self.made[id(join)] = len(self.stages)
-        self.stages.append(
+        self._add(
             StagePlan(
-                number=len(self.stages),
                 name=name,
                 source_topic=between,
                 internal=True,
                 key=join.on,
-                trust_partitioning=True,
-                operation=operation,
-                event_time=EventTime(EVENT_MS, operation.delay_ms),
+                operation=join.operation,
+                # Rows bring their times with them.
+                event_time=EventTime(EVENT_MS, join.operation.delay_ms),
                 store=name,
                 output_topic=topic,
                 feeds=feeds,
                 sides=(join.left.topic, join.right.topic),
+                trust_partitioning=True,
+            )
+        )
+
+    def _add_side(
+        self, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
+    ) -> None:
+        joined, is_table = join.operation.joined, isinstance(branch, Table)
+        event_time = branch.event_time or EventTime(RECORD_TIME, 0)
+        time = None
+        if is_table and not source["internal"]:
+            time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
+        others = joined.right if side else joined.left
+        self._add(
+            StagePlan(
+                **source,
+                name=name,
+                steps=branch.steps,
+                key=join.on,
+                operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
+                event_time=event_time,
+                store=None,
+                output_topic=topic,
+                output_partitions=join.partitions,
+                rekeys=source["internal"],
+                feeds=True,
+                branch=at,
+                table=is_table,
+                null_keys="refuse" if is_table else _null_keys(join, side),
+                spread=_spread(join, side),
+                trust_partitioning=True,
             )
         )
 
     def _source(self, branch: Stream | Table, name: str) -> _Source:
-        """What a stage reads; where that is made by a join, its stages come first.
-
-        Args:
-            branch: of one topic or join.
-            name: of what is made of it.
-        """
+        """What a stage reads; where that is made by a join, its stages come first."""
         join = branch.origin
         if join is None:
             return {"source_topic": branch.topic, "internal": False, "schema": branch.schema}
         topic = repartition_topic(self.application_id, f"{name}-joined")
         self._add_join(join, join.name or f"{name}-join", topic, feeds=True)
         return {"source_topic": topic, "internal": True, "schema": None}
-
-
-def _side_stage(
-    number: int, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
-) -> StagePlan:
-    joined, is_table = join.operation.joined, isinstance(branch, Table)
-    event_time = branch.event_time or EventTime(RECORD_TIME, 0)
-    time = None
-    if is_table and not source["internal"]:
-        time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
-    others = joined.right if side else joined.left
-    return StagePlan(
-        number=number,
-        **source,
-        name=name,
-        steps=branch.steps,
-        key=join.on,
-        trust_partitioning=True,
-        operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
-        event_time=event_time,
-        store=None,
-        output_topic=topic,
-        output_partitions=join.partitions,
-        rekeys=source["internal"],
-        feeds=True,
-        branch=at,
-        table=is_table,
-        null_keys="refuse" if is_table else _null_keys(join, side),
-        spread=_spread(join, side),
-    )
 
 
 def _null_keys(join: Join, side: int) -> NullKeys:

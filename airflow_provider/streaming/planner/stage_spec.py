@@ -14,8 +14,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
@@ -36,14 +35,10 @@ class InputSpec:
 
     Args:
         topic: the source topic, whose partition *i* task *i* processes.
-        key_name: the key column's name.
-        filters: names of the counting filters, in order.
         decoder: decodes the values in the worker; None when Spark has decoded them.
         keyed: whether the record's key is the group, because an earlier stage of the job has written it so.
         json: whether the values have to be JSON, which the worker decides, whether Spark decodes them or the worker.
-        misread: finds what Spark would take for something else than was written, where Spark decodes the values.
-        misfit: finds the column for which Spark refused a value.
-        event_time: of the rows; None where none is read.
+        by_spark: what Spark does not say of the values that it decodes.
         columns: the types of what the operation reads.
         num_partitions: of the source, over which its producers spread the groups; None where nothing has to be checked.
         table: whether the records are rows of a table, whose key is the record's, and a null value deletes one.
@@ -58,8 +53,7 @@ class InputSpec:
     decoder: Decoder | None = None
     keyed: bool = False
     json: bool = False
-    misread: MisreadValues = field(default_factory=MisreadValues)
-    misfit: SchemaMisfit = field(default_factory=SchemaMisfit)
+    by_spark: SparkJson = field(default_factory=SparkJson)
     event_time: EventTime | None = None
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     num_partitions: int | None = None
@@ -73,9 +67,7 @@ class StoreSpec:
     """The store, and its changelog. That of a stage that keeps no state holds the position, and nothing else.
 
     Args:
-        name: of the store.
         changelog: the topic with its changes, and with the tasks' commits.
-        rocksdb: its settings.
         delete_retention_ms: for how long the changelog keeps tombstones.
         signature: what the state means that the job writes into an empty store; `compile_job` gives every stage one.
             Without it, what another version wrote is not compared.
@@ -93,19 +85,13 @@ class StageSpec:
     """A stage of a job as a worker carries it out.
 
     Args:
-        input: the rows that come in.
-        operation: the keyed stateful operation.
-        store: where its state is kept.
         sink_topic: where the output goes: the user's topic, or one that a later stage reads; None for none.
         further_outputs: as of `StagePlan`.
         sink_partitions: how many the first has, where the tasks say themselves into which they write; else None.
         spread: into which partitions of the sink topic the output goes (`StagePlan.spread`).
-        transaction_timeout_ms: of the tasks' producers.
-        error_policy: what becomes of a record that cannot be processed.
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
         keeps_state: whether its store holds more than the position.
         snapshots: where standbys' stores are copied to; None for nowhere.
-        restore: how a restore may use the machine.
         topic_ids: by topic, its id in the cluster as the instance found it when it started; a topic that is missing
             here is known by its name alone.
         max_message_bytes: by topic that the tasks write to, the largest record batch that it takes.
@@ -148,11 +134,7 @@ class StageSpec:
         )
 
     def output_partitions(self, task: int) -> Sequence[int] | None:
-        """The partitions of the sink topic that a task writes each record to; None where its key decides.
-
-        Args:
-            task: the task's own partition.
-        """
+        """The partitions of the sink topic that a task writes each record to; None where its key decides."""
         if self.sink_partitions is None or self.spread == "key":
             return None
         return range(self.sink_partitions) if self.spread == "all" else (task % self.sink_partitions,)
@@ -168,9 +150,6 @@ class StageSpec:
 
 def stage_of(application_id: str, stages: Mapping[int, S], number: int) -> S:
     """What is known of a stage.
-
-    Args:
-        number: of the stage.
 
     Raises:
         ConfigurationError: the job has no such stage.

@@ -25,7 +25,6 @@ class ErrorPolicy:
     """A job's policy.
 
     Args:
-        on_error: see `OnError`.
         topic: the dead-letter topic; needed with `OnError.DEAD_LETTER`, and only there.
 
     Raises:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms
 from airflow_provider.streaming.terms.steps import Select, Step, WithColumn
 
 RECORD_TIME: Final = "_source.timestamp"
@@ -50,14 +49,8 @@ def event_time_of(
 ) -> EventTime | None:
     """What a source was told of time.
 
-    Args:
-        method: that was told, for the errors.
-        column: of the event time; None for the time of the record itself.
-        watermark: for how long late records are waited for; None where no event time is read.
-        idle_timeout: after how long without records time goes on with the clock; None for never.
-
     Raises:
-        ConfigurationError: there is a column or an idle timeout and no watermark, or one of the two is no duration.
+        ConfigurationError: a column or an idle timeout has no watermark, or one of the two is no duration.
     """
     check_kind(f"{method} got event_time=", column, (str, type(None)), "the name of a column")
     if watermark is None:
@@ -80,10 +73,6 @@ def event_time_after(declared: EventTime, steps: Sequence[Step]) -> EventTime:
 
     A step that makes a column of the declared name again makes that one the event time: a job may put the text aside
     and compute the time under its name.
-
-    Args:
-        declared: as the source was told of it.
-        steps: all of them, in order.
     """
     if declared.of_record:
         return declared

@@ -1,11 +1,17 @@
-"""The column types of a schema in Spark DDL, as far as a job is checked before Spark runs."""
+"""The column types of a schema in Spark DDL, as far as a job is checked before Spark runs.
+
+A schema has to have each column once, and types that Spark has.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from airflow_provider.errors import ConfigurationError
 
 _ALIASES: Final = {
     "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT", "DEC": "DECIMAL",
@@ -101,3 +107,63 @@ def _depths(text: str) -> Iterator[tuple[int, int]]:
             quote = character
         depth += (character in _OPENING) - (character in _CLOSING)
         yield at, depth
+
+
+TYPES: Final = (
+    "ARRAY", "BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE", "FLOAT",
+    "GEOGRAPHY", "GEOMETRY", "INT", "INTEGER", "INTERVAL", "LONG", "MAP", "NUMERIC", "REAL", "SHORT", "SMALLINT",
+    "STRING", "STRUCT", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TINYINT", "VARCHAR", "VARIANT", "VOID",
+)  # fmt: skip
+"""What Spark's DDL calls its types."""
+
+_USUAL: Final = (
+    "STRING, BIGINT, INT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE, TIMESTAMP, ARRAY<...>, MAP<...>, STRUCT<...>"
+)
+_ELSEWHERE: Final = {"STR": "STRING", "TEXT": "STRING", "DATETIME": "TIMESTAMP", "LIST": "ARRAY", "DICT": "MAP"}
+"""Names of other languages that are not spelt like Spark's."""
+
+RECORD: Final = "_source"
+"""The column with the record's own topic, partition, offset, timestamp and key."""
+
+
+def check_schema(schema: str | None, where: str) -> None:
+    """Refuse what Spark would refuse with a page of its own, or only when a row arrives.
+
+    A schema that is not understood is left to Spark.
+
+    Raises:
+        ConfigurationError: a column stands there twice, also in another case, or has the name of the record's own
+            column, or is of a type that Spark does not have.
+    """
+    before: dict[str, str] = {}
+    for name, kind in columns_of(schema or "") or ():
+        other = before.get(name.lower())
+        if other is not None:
+            twice = f"{name!r} twice" if other == name else f"{other!r} and {name!r}, which are one column to Spark"
+            raise ConfigurationError(f"{where} got a schema with the column {twice}: keep one of the two.")
+        before[name.lower()] = name
+        if name.lower() == RECORD:
+            raise ConfigurationError(
+                f"{where} got a schema with the column {name!r}, which every row has already: it holds the record's "
+                "topic, partition, offset, timestamp and key. Rename the field where it is produced, or leave it out."
+            )
+        for path, unknown in _unknown(name, kind):
+            raise ConfigurationError(
+                f"{where} got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "
+                f"{_hint(unknown)}"
+            )
+
+
+def _unknown(path: str, kind: SqlType) -> Iterator[tuple[str, str]]:
+    """Each type in a column that Spark does not have, with the path to it."""
+    if kind.name not in TYPES:
+        yield path, kind.name
+    for name, inner in kind.fields.items():
+        yield from _unknown(f"{path}.{name}", inner)
+    for inner in kind.elements:
+        yield from _unknown(path, inner)
+
+
+def _hint(unknown: str) -> str:
+    close = [_ELSEWHERE[unknown]] if unknown in _ELSEWHERE else difflib.get_close_matches(unknown, TYPES, n=1)
+    return f"did you mean {close[0]}?" if close else f"use one of {_USUAL}."

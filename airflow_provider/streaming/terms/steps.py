@@ -56,12 +56,7 @@ class Select:
 
 @dataclass(frozen=True)
 class CompositeKey:
-    """A step that adds the key of several columns: a JSON array of their texts, null where one of them is.
-
-    Args:
-        name: of the column that it adds.
-        columns: those that it is made of, in order.
-    """
+    """A step that adds the key of several columns: a JSON array of their texts, null where one of them is."""
 
     name: str
     columns: tuple[str, ...]
@@ -71,9 +66,31 @@ Step = Filter | WithColumn | Select | CompositeKey
 
 
 def drop_names(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The names under which rows that steps drop are counted, by the numbers with which they are marked.
-
-    Args:
-        steps: of a stage, in order.
-    """
+    """The names under which rows that steps drop are counted, by the numbers with which they are marked."""
     return tuple(step.name for step in steps if isinstance(step, (Filter, Select)) and step.name is not None)
+
+
+def step_text(step: Step) -> str:
+    """What a step does, with the name under which it counts what it drops."""
+    match step:
+        case Filter():
+            return f"filter {_sql(step.condition)} (else counted: {step.name})"
+        case Select():
+            counted = f" (nothing counted: {step.name})" if step.name is not None else ""
+            return f"select {', '.join(map(_selected, step.columns))}{counted}"
+        case CompositeKey():
+            return f"key of {', '.join(step.columns)}"
+    return f"with_column {step.name} = {_sql(step.expression)}"
+
+
+def _selected(selected: Selected) -> str:
+    if not selected.names or selected.names == (selected.expression,):
+        return selected.expression
+    names = selected.names[0] if len(selected.names) == 1 else f"({', '.join(selected.names)})"
+    expression = f"{selected.generator}({selected.expression})" if selected.generator else selected.expression
+    return f"{expression} AS {names}"
+
+
+def _sql(expression: object) -> str:
+    # A Column of Spark's has a text of its own.
+    return " ".join(str(expression).split())

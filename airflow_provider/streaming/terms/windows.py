@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.duration import duration_ms, duration_text
+from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms, duration_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,8 +13,6 @@ class Window:
     """Windows of one size, which begin in equal distances: from `start` (included) to `start` + `size` (excluded).
 
     Args:
-        column: of the event time.
-        size_ms: how long a window is.
         slide_ms: from the start of one to the start of the next; `size_ms` for windows that do not overlap.
         offset_ms: where one of them starts, from 1970-01-01T00:00:00Z on; below `slide_ms`, may be negative.
     """
@@ -40,7 +37,6 @@ class SessionWindow:
     """Windows by group that go on while records come: each ends `gap` after its last record's time.
 
     Args:
-        column: of the event time.
         gap_ms: without a record, after which it ends.
     """
 

@@ -24,13 +24,7 @@ REPORT_SCHEMA = "report binary"
 
 @dataclass(frozen=True)
 class CallReport:
-    """What a call answers.
-
-    Args:
-        statuses: of every task of the plan.
-        rows: that the call brought.
-        bytes: their size.
-    """
+    """What a call answers."""
 
     statuses: tuple[TaskStatus, ...]
     rows: int = 0
@@ -45,8 +39,6 @@ def call(plan: SlotPlan, max_failures: int, batches: Iterator[pa.RecordBatch]) -
     """For ``mapInArrow``: do what the plan says, yield one row with a `CallReport`.
 
     Args:
-        plan: from the driver.
-        max_failures: Spark's ``spark.task.maxFailures``.
         batches: the micro-batch's rows, or one row with `ROUND_COLUMN`.
     """
     context = TaskContext.get()

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -101,7 +101,6 @@ class Slot:
         """Do what a call from the driver asks for.
 
         Args:
-            plan: the newest.
             rows: of this slot's active tasks, in pieces as they arrive; none in a round.
             attempts_left: whether Spark would try again, so that a bad record may raise instead of failing the task.
 
@@ -117,7 +116,9 @@ class Slot:
             if not self._registry.tasks and not plan.rows_of:
                 self._duties.wait(plan.budget_s)
             # 2. process
-            parts = _parts(plan, rows)
+            # The rows are of one stage. None where none of them may be processed.
+            of = plan.rows_of
+            parts = rows_by_partition(plan.stages[of[0].stage], rows) if of else drained(rows)
             skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes)
             self._idle.tick(plan.idle)
             # 3. restore and follow
@@ -145,26 +146,13 @@ class Slot:
             return self._registry.release(folder)
 
 
-def _parts(plan: SlotPlan, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows by partition; they are of one stage. None where none of them may be processed, or there are none."""
-    if not plan.rows_of:
-        return drained(rows)
-    return rows_by_partition(plan.stages[plan.rows_of[0].stage], rows)
-
-
 _FENCE_AGAIN_S = 5.0
 _LOOK_S = 1.0
 """After which a plan is looked at again that was carried out: the files of a store may be gone meanwhile."""
 
 
 class PlanExecution:
-    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions.
-
-    Args:
-        registry: opens and closes the tasks.
-        reader: of their changelogs.
-        duties: of the standbys; they end where one is promoted.
-    """
+    """Takes steps 1 and 2 of a promotion (`Task`), and the demotions."""
 
     def __init__(self, registry: TaskRegistry, reader: RestoreConsumer, duties: StandbyDuties) -> None:
         self._registry, self._reader, self._duties = registry, reader, duties
@@ -177,7 +165,6 @@ class PlanExecution:
 
         Args:
             plans: one per task; the newest is the truth, whatever was held before.
-            number: of the plans (`SlotPlan.number`).
         """
         now, (applied, at) = time.monotonic(), self._applied
         if number is not None and number == applied and now - at < _LOOK_S and self._registry.settled:

@@ -6,25 +6,93 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import FailureStatus, TaskState, TaskStatus
-from airflow_provider.errors import StateError, StatefulStreamsError, StoreCorruptedError, StoreLockedError
+from airflow_provider.error_decision import class_of, stops_a_running_task
+from airflow_provider.errors import (
+    ErrorClass,
+    StateError,
+    StatefulStreamsError,
+    StoreCorruptedError,
+    StoreDivergedError,
+    StoreLockedError,
+    StoreOutdatedError,
+    TopicDamagedError,
+    TopicMismatchError,
+    TopicMissingError,
+    WorkerError,
+)
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.planner.stage_spec import StageSpec, stage_of
-from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
 from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, RestoreConsumer
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.replica_opening import open_replica
 from airflow_provider.streaming.worker.tasks.task import Task
-from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwners, FailedTasks
-from airflow_provider.streaming.worker.tasks.task_report import failed_task_status, unopened_task_status, with_ownership
+from airflow_provider.streaming.worker.tasks.task_memory import (
+    ClosedOwners,
+    FailedTasks,
+    failed_task_status,
+    unopened_task_status,
+    with_ownership,
+)
+
+
+class Reaction(Enum):
+    """What becomes of a task after an error of its own. The other tasks go on, except after RAISE."""
+
+    WAIT = "wait"
+    """Another instance owns it: it waits for the newer assignment."""
+    CLOSE_STORE = "close_store"
+    """Its store is closed; a standby takes over, or the next call opens the store again."""
+    REPLACE_STORE = "replace_store"
+    """Its store is bad, so it is closed and moved aside; a standby takes over, or the next call restores another."""
+    RETRY = "retry"
+    """The error is reported, and the next call tries again."""
+    RAISE = "raise"
+    """The call ends with the error, and Spark or the query tries again from what is stored."""
+    FAIL = "fail"
+    """It stops; a newer assignment decides what comes next."""
+
+
+def reaction_to_error(error: Exception) -> Reaction:
+    """To an error of opening, fencing, restoring or following."""
+    if isinstance(error, (StateError, TopicDamagedError)):
+        return _reaction_to_state_error(error)  # what a standby holds may lie beyond what is damaged
+    return Reaction.FAIL if _is_for_a_person(error) else Reaction.RETRY
+
+
+def reaction_to_batch_error(error: Exception, attempts_left: bool) -> Reaction:
+    """To an error of processing rows."""
+    found = class_of(error)
+    if found is ErrorClass.OWNER:
+        return Reaction.WAIT
+    if isinstance(error, StateError):
+        return _reaction_to_state_error(error)
+    if found is ErrorClass.TRANSIENT or isinstance(error, TopicMissingError):
+        return Reaction.RAISE
+    if isinstance(error, TopicMismatchError):
+        return Reaction.FAIL  # what another attempt would restore is not the task's alone any more
+    # Workers crashed over these rows already: not once more.
+    another = attempts_left and not isinstance(error, WorkerError) and not _is_for_a_person(error)
+    return Reaction.RAISE if another else Reaction.FAIL
+
+
+def _is_for_a_person(error: Exception) -> bool:
+    return stops_a_running_task(type(error).__name__)
+
+
+def _reaction_to_state_error(error: StateError | TopicDamagedError) -> Reaction:
+    bad = isinstance(error, (StoreCorruptedError, StoreOutdatedError, StoreDivergedError))
+    return Reaction.REPLACE_STORE if bad else Reaction.CLOSE_STORE
+
 
 _LOCK_TIMEOUT_S = 20.0
 _SETTLED: Final = frozenset({TaskState.RUNNING, TaskState.FOLLOWING})
@@ -34,12 +102,8 @@ class TaskRegistry:
     """Owns which tasks are open here, and why one is not.
 
     Args:
-        stages: of the job, by number.
         reader: gets the changelogs of the tasks that are opened.
-        address: of this worker's handover.
         duties: knows whether a store waits for a snapshot; ended where a store is closed.
-        kafka: makes the clients of a task.
-        failpoints: where the process is to die.
         clock: monotonic seconds, by which what has failed is tried again.
     """
 
@@ -77,11 +141,7 @@ class TaskRegistry:
         return not self._errors and len(tasks) == len(self._plans) and all(task.state in _SETTLED for task in tasks)
 
     def begin_call(self, plans: Sequence[TaskPlan]) -> None:
-        """Close what the plans do not name; every task is tried again.
-
-        Args:
-            plans: of this call.
-        """
+        """Close what the plans do not name; every task is tried again."""
         self._plans = {plan.task: plan for plan in plans}
         self._was_locked = frozenset(p for p, error in self._errors.items() if isinstance(error, StoreLockedError))
         self._errors = {}
@@ -109,7 +169,6 @@ class TaskRegistry:
             OSError: the state folder cannot be used.
         """
         task_id = plan.task
-        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._failed.closed(plan) is not None and not self._failed.take(plan):
             return None
         replay = plan.replay is not None and self._directory.replayed(task_id) != plan.replay
@@ -117,6 +176,7 @@ class TaskRegistry:
             self.close(task_id)
         if task_id in self._tasks:
             return self._tasks[task_id]
+        stage = stage_of(self._settings.application_id, self._stages, task_id.stage)
         if self._duties.awaits_snapshot(task_id, self._directory.database(task_id), self._reader, replay):
             return None
         self._quarantine_grew = True  # opening may move a bad store aside
@@ -165,12 +225,7 @@ class TaskRegistry:
             self.close(task_id)
 
     def is_tried_again(self, task: Task, plan: TaskPlan) -> bool:
-        """Whether an open task that has failed is to be tried again now, in the same role and generation.
-
-        Args:
-            task: of that plan.
-            plan: the newest.
-        """
+        """Whether an open task that has failed is to be tried again now, in the same role and generation."""
         return task.state is TaskState.FAILED and self._failed.take(plan)
 
     def release(self, folder: str) -> bool:
@@ -234,9 +289,6 @@ class TaskRegistry:
     @contextlib.contextmanager
     def isolating_batch(self, task_id: TaskId, attempts_left: bool) -> Iterator[None]:
         """Processing rows: some errors are worth another attempt by Spark.
-
-        Args:
-            attempts_left: whether Spark would try the rows again.
 
         Raises:
             Exception: what another attempt may get past.

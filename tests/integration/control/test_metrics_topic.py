@@ -20,7 +20,7 @@ from airflow_provider.kafka.names import metrics_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import metrics_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
+from airflow_provider.streaming.driver.watches.last_heartbeat import MetricsReport
 from tests.builders import active, instance, standby
 from tests.unit.control.records.test_metrics import RECORD
 from tests.waiting import wait_until

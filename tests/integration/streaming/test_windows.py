@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregates.window_rows import starts_of_rows
+from airflow_provider.streaming.aggregates.windowed_aggregate import starts_of_rows
 from airflow_provider.streaming.terms.windows import Window
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from airflow_provider.testing.records import Counts

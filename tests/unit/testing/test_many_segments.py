@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.operations.state_reader import StoreReader
+from airflow_provider.streaming.operations.batch import StoreReader
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import InputRecord, JobTester

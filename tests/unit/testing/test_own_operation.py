@@ -16,9 +16,8 @@ from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import StateReader
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from tests.unit.testing import operations
 from tests.unit.testing.test_every_operation import (

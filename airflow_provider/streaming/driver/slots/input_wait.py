@@ -65,9 +65,6 @@ class InputPositions:
         """Whether a partition ends before its next record, in this look and in the one before.
 
         Its log was cut: what comes until its end is there again would be taken for what was read before.
-
-        Args:
-            ends: as of `is_stalled`.
         """
         before = self._below
         self._below = {number for number, end in ends.items() if end < (self._next.get(number) or 0)}
@@ -83,7 +80,6 @@ class InputWait:
     One thread waits at a time. Close it.
 
     Args:
-        topic: the source.
         application_id: names the consumer; nothing is committed.
         partitions: those that may be waited for. The way to their brokers is found at once, beside the first
             micro-batch.

@@ -14,13 +14,13 @@ from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
+from airflow_provider.streaming.driver.spark.single_executor import worker_pool
 from airflow_provider.streaming.driver.spark.spark_session import (
     ARROW_BATCH_BYTES,
     MAX_BYTES_PER_BATCH,
     arrow_batch_bytes,
     max_task_failures,
 )
-from airflow_provider.streaming.driver.spark.store_host import worker_pool
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_report
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN
@@ -68,7 +68,6 @@ class SlotCalls:
     `called_for_s` may be read at any time.
 
     Args:
-        stages: what the worker has to know, by stage.
         goal: gives the newest goal of the slot; asked under the lock, so that no call carries an older one than the
             call before.
         on_report: gets the status of the slot's tasks after every call, under the lock.
@@ -139,8 +138,6 @@ class SlotCalls:
         """Call the worker with a micro-batch's rows, once no other call is under way and the slot is not paused.
 
         Args:
-            rows: of these tasks.
-            tasks: of the query that brings them.
             abandoned: whether the query is to end; then a micro-batch that still waits is left to the next query.
             began: by task, the generation in which the query began; in another its rows may leave a gap, and are left
                 to the next query. None for the newest.

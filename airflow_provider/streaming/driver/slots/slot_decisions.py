@@ -50,11 +50,7 @@ class SlotState(Enum):
         return _SUCCESSORS[self]
 
     def transition(self, to: SlotState) -> SlotState:
-        """The next state.
-
-        Raises:
-            RuntimeError: it cannot follow this one.
-        """
+        """The next state."""
         if to is not self and to not in self.successors:
             raise RuntimeError(f"A slot that is {self.value} cannot become {to.value}.")
         return to
@@ -77,7 +73,6 @@ class SlotGoal:
     Args:
         tasks: what to be for each task; a task that is not named is closed.
         paused: whether micro-batches are held back. Standbys go on following their changelogs.
-        stopping: whether the slot is to end.
         number: grows where what the tasks are to be changes.
     """
 
@@ -107,10 +102,7 @@ def choose_slots(
     is a core, and an idle core costs more than opening a store again.
 
     Args:
-        plans: what the instance is to be for each of its tasks.
-        assignment: that the plans are of.
         before: the slots of the tasks that it held until now.
-        slots: how many there are.
     """
     chosen = {plan.task: before[plan.task] for plan in plans if plan.task in before}
     active = {plan.task: plan.generation for plan in plans if plan.role is Role.ACTIVE}
@@ -153,9 +145,6 @@ def next_state(goal: SlotGoal, report: SlotReport, now: float, retry_at: float) 
     """What a slot that is not stopped is about.
 
     Args:
-        goal: what it is to do.
-        report: what its worker said last.
-        now: seconds of the monotonic clock.
         retry_at: before when nothing is tried again, on the same clock.
     """
     if goal.stopping:
@@ -185,10 +174,8 @@ def round_is_due(
     """Whether the worker is to be called although no micro-batch calls it.
 
     Args:
-        report: what its worker said last.
         woken: whether the goal changed or a query ended.
         round_interval_s: how long the worker may be left alone while something happens.
-        now: seconds of the monotonic clock.
         retry_at: when the last pause ended, on the same clock; what it put off is tried at once.
     """
     match state:
@@ -202,12 +189,7 @@ def round_is_due(
 
 
 def round_pause_s(report: SlotReport, round_interval_s: float) -> float:
-    """How long a worker may be left alone, in seconds: twice as long after each call that found nothing new.
-
-    Args:
-        report: what it said last.
-        round_interval_s: how long it may be left alone while something happens.
-    """
+    """How long a worker may be left alone, in seconds: twice as long after each call that found nothing new."""
     follows = any(status.role is Role.STANDBY for status in report.statuses.values())
     doubled = round_interval_s * 2.0 ** min(report.calm, 16)
     return max(round_interval_s, min(doubled, _CALM_ROUND_S if follows else _NOTHING_FOLLOWED_S))
@@ -229,8 +211,6 @@ def query_must_end(tasks: Collection[TaskId], goal: SlotGoal, began: Mapping[Tas
     back, its next row is not known to be the next that the query brings.
 
     Args:
-        tasks: whose rows it may bring.
-        goal: what the slot is to do.
         began: by task, the generation in which the query began.
     """
     active = {plan.task: plan.generation for plan in goal.tasks if plan.task in goal.active}
@@ -244,7 +224,6 @@ def tasks_to_query(
     """The tasks that run and that no query reads yet, together by stage, because a query reads the sources of one.
 
     Args:
-        goal: what the slot is to do.
         report: what its worker said last; a task that runs in an earlier generation is not ready.
         queried: the tasks that queries read, or that none is to read.
         alone: those that get a query of their own.
@@ -288,8 +267,6 @@ def tasks_that_go_on(tasks: frozenset[TaskId], goal: SlotGoal, report: SlotRepor
 
     Args:
         tasks: of the query, before the call that brought a micro-batch.
-        goal: what that call was made for.
-        report: what it said.
     """
     running = {task for task, status in report.statuses.items() if status.state is TaskState.RUNNING}
     return tasks & goal.active & running

@@ -18,7 +18,6 @@ from airflow_provider.error_decision import class_of_kind, is_permanent
 from airflow_provider.errors import ErrorClass, InstanceError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.input_wait import InputWait
-from airflow_provider.streaming.driver.slots.lost_input import LostInput, lost_input
 from airflow_provider.streaming.driver.slots.slot_calls import SlotCalls
 from airflow_provider.streaming.driver.slots.slot_decisions import (
     SlotGoal,
@@ -29,7 +28,7 @@ from airflow_provider.streaming.driver.slots.slot_decisions import (
     wait_s,
     with_overlap,
 )
-from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
+from airflow_provider.streaming.driver.slots.slot_queries import LostInput, SlotQueries, lost_input
 from airflow_provider.streaming.driver.slots.slot_report import with_query_failures
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import cause_of
@@ -113,12 +112,7 @@ class SlotDriver:
         self._thread.start()
 
     def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
-        """Set what to be for each task of this slot; acted upon by the slot's thread at once.
-
-        Args:
-            tasks: the slot's.
-            paused: whether micro-batches are held back.
-        """
+        """Set what to be for each task of this slot; acted upon by the slot's thread at once."""
         if not self._goal.stopping:
             self._goal = self._goal.followed_by(tuple(tasks), paused)
             self._wake.set()
@@ -150,11 +144,7 @@ class SlotDriver:
         return self._calls.called_for_s
 
     def first_call(self, task: TaskStatus) -> float | None:
-        """When the query that brings an active task's rows first called in its generation; None before.
-
-        Args:
-            task: as it was reported.
-        """
+        """When the query that brings an active task's rows first called in its generation; None before."""
         generation, at = self._first_calls.get(task.task, (None, 0.0))
         return at if generation == task.generation else None
 

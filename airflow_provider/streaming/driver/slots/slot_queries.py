@@ -1,4 +1,4 @@
-"""The queries that bring a slot its rows."""
+"""The queries that bring a slot its rows, and the input that they cannot bring any more."""
 
 from __future__ import annotations
 
@@ -9,14 +9,79 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import StatefulStreamsError, StepError
-from airflow_provider.streaming.driver.slots.lost_input import LostInput
+from airflow_provider.errors import InputLostError, StatefulStreamsError, StepError
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, query_must_end, tasks_to_query
 from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LostInput:
+    """A range of a source partition's offsets.
+
+    Args:
+        begin: the first that is lost: where the task stopped, or where its log ends that lost what the task had read.
+        end: the first that the log still has, or where the task stopped.
+        fell_back: whether the log's end lies before the place where the task stopped: what is written there now has
+            offsets that the task has processed, and is not processed.
+    """
+
+    begin: int
+    end: int
+    fell_back: bool = False
+
+    @property
+    def records(self) -> int:
+        """How many there were, at the most: not every offset is a record's."""
+        return self.end - self.begin
+
+    @property
+    def goes_on_at(self) -> int:
+        """Where a query begins that goes on without them; the worker leaves out what is before its task's position."""
+        return self.begin if self.fell_back else self.end
+
+    def error(self, topic: str, partition: int) -> InputLostError:
+        """For the policy to fail."""
+        if self.fell_back:
+            return InputLostError(
+                f"{topic}[{partition}] ends at offset {self.begin}, and the task has processed the records before "
+                f"offset {self.end}: its end fell back, by an unclean leader election or the loss of a broker's disk. "
+                f"What is written to the offsets {self.begin} to {self.end - 1} now ({self.records} records at the "
+                "most) would be skipped. To go on without them, deploy the job with on_data_loss('continue'): they are "
+                "counted in the task's status. Otherwise reset the application. Then set "
+                "unclean.leader.election.enable=false, and min.insync.replicas=2 with three replicas."
+            )
+        return InputLostError(
+            f"{topic}[{partition}]: the offsets {self.begin} to {self.end - 1} ({self.records} records at the most) "
+            "were deleted before they were read, by the topic's retention or by a person. To go on without them, "
+            "deploy the job with on_data_loss('continue'): they are counted in the task's status. Otherwise put the "
+            "records back, or reset the application. Then raise the topic's retention.ms."
+        )
+
+
+def lost_input(
+    asked: Mapping[TaskId, int | None], earliest: Mapping[int, int], latest: Mapping[int, int]
+) -> dict[TaskId, LostInput]:
+    """By task, what it lost.
+
+    Args:
+        asked: the offset of the next input record; None for the earliest there is, when nothing can be lost.
+        earliest: by partition, the first offset that the log still has.
+        latest: by partition, the offset after the last record that the log has.
+    """
+    lost = {}
+    for task, offset in asked.items():
+        if offset is None:
+            continue
+        if offset < (first := earliest.get(task.partition, 0)):
+            lost[task] = LostInput(offset, first)
+        elif offset > (end := latest.get(task.partition, offset)):
+            lost[task] = LostInput(end, offset, fell_back=True)
+    return lost
+
 
 _SURPLUS_S: Final = 300.0
 _WELL_S: Final = 5.0
@@ -51,7 +116,6 @@ class _Running:
     """A query, and what it was begun for.
 
     Args:
-        query: see above.
         began: by task, the generation in which it began.
         surplus_since: since when it reads a partition for nobody, monotonic seconds; None while it does not.
     """
@@ -74,13 +138,10 @@ class SlotQueries:
     Belongs to the slot's thread; `failures` and `lost` may be read from any.
 
     Args:
-        slot: its number, for the log.
-        topic_of: gives the source of a task.
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
             offset to begin at. Asked only for tasks whose last query ended with an error: when it ends, so that this is
             the first that is said of it, and before the next one begins.
-        goes_on: whether the job goes on without input that is lost.
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
         clock: monotonic seconds, by which a task that was given up is tried again.
@@ -120,10 +181,6 @@ class SlotQueries:
 
     def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
         """End the queries that have no task left, or long one too many; forget those that ended.
-
-        Args:
-            goal: what the slot is to do.
-            report: what its worker said last.
 
         Returns:
             Whether one ended by itself with an error, so that the next one has to wait a moment.
@@ -231,7 +288,8 @@ class SlotQueries:
             return {}
 
     def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
-        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, _listed(tasks), cause.kind, cause.message)
+        listed = ", ".join(map(str, sorted(tasks))) or "no task"
+        log.warning("slot %d: the query of %s ended: %s: %s", self._slot, listed, cause.kind, cause.message)
         failures = dict(self._failures)
         for task in tasks:
             if task in plans:
@@ -252,8 +310,3 @@ class SlotQueries:
         if cause.kind != StepError.__name__:
             return cause
         return Cause(cause.kind, f"{self._topic_of(task)}[{task.partition}]: {cause.message}")
-
-
-def _listed(tasks: Collection[TaskId]) -> str:
-    """The tasks, in order, for a line of the log."""
-    return ", ".join(str(task) for task in sorted(tasks)) or "no task"

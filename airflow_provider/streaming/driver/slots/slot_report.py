@@ -22,7 +22,6 @@ class QueryFailure:
     """What ended the last query of a task, or kept it from starting.
 
     Args:
-        cause: what was raised.
         generation: of the task's plan; a newer one is tried again.
         replay: of the task's plan; where another one is asked for, it is tried again too.
         tries: how many queries of the task ended so, one after the other.
@@ -60,11 +59,7 @@ class QueryFailure:
                 return self.alone and self.tries >= _MAX_TRIES
 
     def waits(self, now: float) -> bool:
-        """Whether no further query is started for the task: one that was given up is tried again where that may help.
-
-        Args:
-            now: monotonic seconds.
-        """
+        """Whether no further query is started for the task: one that is given up is tried again where that may help."""
         if not self.given_up:
             return False
         free_tries = _MAX_TRIES - 1 if class_of_kind(self.cause.kind) is ErrorClass.HOST else 0
@@ -86,12 +81,7 @@ class SlotReport:
     calm: int = 0
 
     def after(self, statuses: Iterable[TaskStatus], now: float) -> SlotReport:
-        """The next one.
-
-        Args:
-            statuses: of every task, as a call found them.
-            now: seconds of the monotonic clock.
-        """
+        """The next one."""
         found = {status.task: status for status in statuses}
         same = {task: _place(status) for task, status in found.items()} == {
             task: _place(status) for task, status in self.statuses.items()
@@ -161,11 +151,6 @@ def with_query_failures(
     """The statuses, with what is wrong with the queries that are to bring the active tasks their rows.
 
     A task that runs and gets no rows must not look well; one whose queries were given up has failed.
-
-    Args:
-        statuses: as the worker reported them.
-        failures: by task, why its query ended.
-        lost_records: by task, how many input records it went on without.
     """
     return tuple(_with(status, failures.get(status.task), lost_records.get(status.task, 0)) for status in statuses)
 

@@ -35,10 +35,6 @@ _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def types_of_source(spark: SparkSession, source: SourceSpec) -> pa.Schema:
     """The types of a source's rows, as `compile_job` asks for them.
 
-    Args:
-        spark: analyses the source's steps on no rows.
-        source: that Spark decodes.
-
     Raises:
         ConfigurationError: the steps, the key or the operation name what there is not.
     """

@@ -1,11 +1,20 @@
-"""One executor an instance: Spark is asked for one, and the instance ends where that one is not there any more."""
+"""One executor an instance: Spark is asked for one, and the instance ends where that one is not there any more.
+
+The stores lie there, so what has to be done with their files is done there, in a Python worker.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import pickle
 import re
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError, InstanceError
 
@@ -27,11 +36,7 @@ _WHY: Final = "an instance keeps its stores in one executor"
 
 
 def is_local(master: str) -> bool:
-    """Whether the driver is the only executor; ``local-cluster[...]`` starts executors of its own.
-
-    Args:
-        master: of Spark, such as ``local[4]``.
-    """
+    """Whether the driver is the only executor; ``local-cluster[...]`` starts executors of its own."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
@@ -40,9 +45,6 @@ def single_executor_settings(given: Mapping[str, str]) -> dict[str, bool | float
 
     A standalone master starts as many executors as cores are asked for, so both numbers of cores have to be equal. The
     parallelism is said too: Spark takes it for 2 until the executor has come, and an instance makes its slots before.
-
-    Args:
-        given: all settings that Spark was started with.
 
     Raises:
         ConfigurationError: they ask for several executors, or do not say how many cores the one may have.
@@ -92,9 +94,6 @@ class ExecutorWatch:
 
     A lost executor is replaced by Spark, perhaps on another host and without the stores: to every task of the instance
     that is the loss of the instance. So it ends, and standbys on other instances take over.
-
-    Args:
-        executors: those that are there, as ``host:port``.
     """
 
     def __init__(self, executors: Callable[[], frozenset[str]]) -> None:
@@ -132,3 +131,55 @@ class ExecutorWatch:
             raise InstanceError(finding)
         self._first = self._first or now
         self._look_at = time.monotonic() + _LOOK_S
+
+
+# sc.environment is one dict for the whole session, read while a UDF is made.
+_environment = threading.Lock()
+_ANSWER: Final = "answer binary"
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def worker_pool(spark: SparkSession, name: str) -> Iterator[None]:
+    """Functions given to Spark inside run in the pool of this name: Spark keeps one for each environment asked for."""
+    with _environment:
+        spark.sparkContext.environment["STATEFUL_STREAMS_SLOT"] = name
+        yield
+
+
+class StoreHost:
+    """Has a function called where the stores lie.
+
+    Args:
+        instance: its name, for a Python worker of its own on the executor.
+    """
+
+    def __init__(self, spark: SparkSession, instance: str) -> None:
+        self._spark = spark
+        self._pool = f"{instance}-host"
+        self.is_here = is_local(spark.sparkContext.master or "")
+        """Whether it is the driver's host."""
+
+    def call(self, function: Callable[[], T]) -> T:
+        """What a function says there.
+
+        On a cluster it is a Spark job, which waits until a core of the executor is free: nothing for a thread that
+        others wait for.
+
+        Args:
+            function: a function of a module, perhaps with arguments (`functools.partial`): it is pickled.
+
+        Raises:
+            Exception: what the function raises, on a cluster within an error of Spark.
+        """
+        if self.is_here:
+            return function()
+        with worker_pool(self._spark, self._pool):
+            answers = self._spark.range(0, 1, 1, 1).mapInArrow(functools.partial(_call, function), _ANSWER)
+        (row,) = answers.collect()
+        return cast(T, pickle.loads(bytes(row.answer)))
+
+
+def _call(function: Callable[[], object], _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(function())]})

@@ -75,7 +75,6 @@ class SourceQuery:
     again and again. So the callback returns when there is something to ask for.
 
     Args:
-        source: how it is read.
         tasks: of one stage; by task, the offset of the next input record; None for the earliest there is.
         checkpoint: folder for Spark's checkpoint. Scratch: source positions live in Kafka, so it begins empty, and is
             removed by `end`.
@@ -267,9 +266,6 @@ def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int, *, once
     """The rows after one step.
 
     Args:
-        rows: before it.
-        step: what is done.
-        own: the columns that no step touches.
         number: with which a row is marked that the step drops; its name's place in `steps.drop_names`.
         once: whether the record's value goes on with the first of its rows alone.
     """
@@ -342,11 +338,7 @@ def _quoted(name: str) -> str:
 
 
 def _event_ms(rows: DataFrame, name: str) -> Column:
-    """A row's event time, epoch ms: of microseconds the earlier millisecond, in which window bounds lie, too.
-
-    Raises:
-        ConfigurationError: the column is neither a TIMESTAMP nor a BIGINT.
-    """
+    """A row's event time, epoch ms: of microseconds the earlier millisecond, in which window bounds lie, too."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
@@ -362,11 +354,7 @@ def _event_ms(rows: DataFrame, name: str) -> Column:
 
 
 def _key(rows: DataFrame, name: str) -> Column:
-    """The key's bytes: its text as Spark casts it, the same for values that Spark's ``groupBy`` takes for the same.
-
-    Raises:
-        ConfigurationError: its type has no text of its own.
-    """
+    """The key's bytes: its text as Spark casts it, the same for values that Spark's ``groupBy`` takes for the same."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 

@@ -11,8 +11,7 @@ from confluent_kafka import KafkaError
 from airflow_provider.error_text import bounded, error_text
 from airflow_provider.errors import ConfigurationError, StepError
 from airflow_provider.kafka.broker_error import broker_error
-from airflow_provider.streaming.language.step_text import step_text
-from airflow_provider.streaming.terms.steps import Step
+from airflow_provider.streaming.terms.steps import Step, step_text
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -45,7 +44,6 @@ class Cause:
 
     Args:
         kind: the name of the error's class, without its module.
-        message: its text, in one line.
     """
 
     kind: str
@@ -65,11 +63,7 @@ def cause_of(error: BaseException) -> Cause:
 
 
 def cause_in(text: str) -> Cause:
-    """Of a text of Spark's: what a Python worker raised, else the innermost exception of the JVM, else its beginning.
-
-    Args:
-        text: of any length.
-    """
+    """Of a text of Spark's: what a Python worker raised, else the JVM's innermost exception, else its beginning."""
     if _TRACEBACK in text:
         # Where one error was raised because of another, the last traceback is that of the outer one.
         raised = _after_frames(text[text.rindex(_TRACEBACK) + len(_TRACEBACK) :])
@@ -131,13 +125,7 @@ def _one_line(text: str) -> str:
 
 
 def step_refusal(application_id: str, topic: str, step: Step, error: PySparkException) -> ConfigurationError:
-    """The error for a step that Spark does not take.
-
-    Args:
-        application_id: of the job.
-        topic: whose rows the step is for.
-        step: with its expression.
-    """
+    """The error for a step that Spark does not take."""
     return ConfigurationError(
         f"Spark refuses a step of job {application_id!r} for the rows of {topic!r}, {step_text(step)}: "
         f"{said_by_spark(error)} Correct its expression, or the schema."

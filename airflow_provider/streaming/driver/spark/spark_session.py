@@ -21,10 +21,9 @@ from airflow_provider.error_text import error_text
 from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.spark.single_executor import is_local, single_executor_settings
+from airflow_provider.streaming.driver.spark.single_executor import StoreHost, is_local, single_executor_settings
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_of
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
 
 if TYPE_CHECKING:
@@ -109,12 +108,7 @@ def _version() -> str:
 
 
 def start_error(master: str, python: str, cause: Cause) -> StatefulStreamsError:
-    """What it means that Spark did not start on a cluster, or that the first call of a worker failed there.
-
-    Args:
-        python: path of the workers' Python.
-        cause: what Spark said.
-    """
+    """What it means that Spark did not start on a cluster, or that the first call of a worker failed there."""
     what = f"{cause.kind}: {cause.message}"
     if any(word in what for word in _OF_PYTHON):
         return _other_python(python, what)
@@ -152,11 +146,7 @@ def closed_settings(given: Mapping[str, str]) -> dict[str, bool | float | int | 
 
 
 def time_zone(settings: Mapping[str, str]) -> str:
-    """The session's time zone: else a time without a zone, and a key made of a time, depend on the host.
-
-    Args:
-        settings: that Spark was started with.
-    """
+    """The session's time zone: else a time without a zone, and a key made of a time, depend on the host."""
     return settings.get(_TIME_ZONE, "UTC")
 
 
@@ -164,9 +154,6 @@ def arrow_batch_bytes(bytes_per_row: float | None) -> int:
     """The bound of a piece in bytes; none where the rows are so small that the bound on their number is enough.
 
     With a bound Spark adds up the size of the piece with every row, which is a tenth of all its work.
-
-    Args:
-        bytes_per_row: of the last micro-batch; None where it is not known.
     """
     small = bytes_per_row is not None and bytes_per_row * _ROWS_PER_BATCH <= ARROW_BATCH_BYTES
     return _NO_BOUND if small else ARROW_BATCH_BYTES
@@ -195,10 +182,6 @@ def warm_up_session(spark: SparkSession, stage: CompiledStage, connection: Kafka
     Spark loads and compiles what a query needs when the first one runs. A standby's instance runs none, so its first
     promotion would wait for that. Nothing is committed or changed. A failure is logged and is no error here: what is
     wrong with the source or the cluster shows in the queries that count.
-
-    Args:
-        stage: whose source is read, as it reads it.
-        checkpoint: folder for the query's checkpoint; scratch.
 
     Returns:
         Whether a micro-batch ran; false for an empty source too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -16,13 +15,13 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import folder_bytes
 from airflow_provider.common.host_name import host_name
-from airflow_provider.common.in_thread import in_thread
+from airflow_provider.common.in_thread import RepeatedLook, in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import DiskStatus
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
+from airflow_provider.streaming.driver.spark.single_executor import StoreHost
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +29,7 @@ _BEATS: Final = 10
 
 
 def check_state_folder(host: StoreHost, settings: InstanceSettings) -> None:
-    """Refuse a state folder that cannot be made or written to, before any task is opened in it.
-
-    Args:
-        host: where the stores lie.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
+    """Refuse a state folder that cannot be made or written to, before any task is opened in it."""
     found = host.call(functools.partial(_finding, settings.state_dir, settings.application_id))
     if found is not None:
         raise ConfigurationError(found)
@@ -53,12 +45,7 @@ def _finding(state_dir: str, application_id: str) -> str | None:
 
 @dataclass(frozen=True)
 class DiskFigures:
-    """What was measured.
-
-    Args:
-        disk: of all stores.
-        store_bytes: by task, what its database takes.
-    """
+    """What was measured."""
 
     disk: DiskStatus
     store_bytes: Mapping[TaskId, int] = field(default_factory=dict)
@@ -66,9 +53,6 @@ class DiskFigures:
 
 def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
     """Measure the disk of this host.
-
-    Args:
-        state_dir: of the instance.
 
     Raises:
         OSError: it cannot be measured.
@@ -80,50 +64,29 @@ def measure_disk(state_dir: str, application_id: str) -> DiskFigures:
     return DiskFigures(DiskStatus(state_dir, folder_bytes(folder), free, host_name()), sizes)
 
 
-class DiskWatch:
-    """Measures every ten heartbeats, in a thread of its own: a disk that hangs must not silence the instance.
-
-    Args:
-        host: where the stores lie.
-        report: gets what was measured.
-    """
+class DiskWatch(RepeatedLook):
+    """Measures every ten heartbeats, in a thread of its own: a disk that hangs must not silence the instance."""
 
     def __init__(self, host: StoreHost, settings: InstanceSettings, report: Callable[[DiskStatus], None]) -> None:
-        self._host = host
+        every_s = _BEATS * settings.heartbeat_interval_s
+        super().__init__("disk-watch", every_s, "the disk of the stores cannot be measured")
+        self._host, self._report = host, report
         self._measure = functools.partial(measure_disk, settings.state_dir, settings.application_id)
-        self._interval_s = _BEATS * settings.heartbeat_interval_s
-        self._report = report
         self._figures = DiskFigures(DiskStatus(settings.state_dir))
-        self._logged = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disk-watch", daemon=True)
 
     def start(self) -> None:
         """Look once, so that who is told that the instance runs knows the host of its stores, and go on in a thread."""
-        self._look()
-        self._thread.start()
+        self.attempt()
+        super().start()
 
-    def stop(self) -> None:
-        """Look no more; returns at once."""
-        self._stop.set()
+    def look(self) -> None:
+        """See `RepeatedLook`."""
+        self._figures = self._host.call(self._measure)
+        self._report(self._figures.disk)
 
     def store_bytes(self, task: TaskId) -> int | None:
         """What a task's database took at the last look; None where none was there."""
         return self._figures.store_bytes.get(task)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            self._look()
-
-    def _look(self) -> None:
-        try:
-            self._figures = self._host.call(self._measure)
-            self._report(self._figures.disk)
-            self._logged = ""
-        except Exception as error:  # whatever it is: figures are not worth an instance
-            if not self._stop.is_set() and str(error) != self._logged:
-                self._logged = str(error)
-                log.warning("the disk of the stores cannot be measured: %s: %s", type(error).__name__, error)
 
 
 class StateCleanup:
@@ -134,10 +97,7 @@ class StateCleanup:
     that is given back in the moment in which its store is set aside fails there, and is restored.
 
     Args:
-        host: where the stores lie.
-        directory: of the instance's stores.
         after_ms: how long a task may be unassigned before all that its folder holds is removed.
-        interval_s: between two looks.
     """
 
     def __init__(self, host: StoreHost, directory: StateDirectory, after_ms: int, interval_s: float = 60.0) -> None:
@@ -149,11 +109,7 @@ class StateCleanup:
         self._removal: Future[None] | None = None
 
     def tick(self, held: Callable[[], Collection[TaskId]]) -> None:
-        """Look, when it is time.
-
-        Args:
-            held: the tasks that the newest assignment gives the instance; called when it is time.
-        """
+        """Look, when it is time."""
         now = time.monotonic()
         if now < self._due or (self._removal is not None and not self._removal.done()):
             return

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.topics.commits import CommitTopics, last_of_tasks
+from airflow_provider.control.topics.commits import CommitTopics, Source, last_of_tasks
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
@@ -116,9 +116,5 @@ class CommitPositions:
             self._offsets[task] = at.offset
 
 
-class _Offset(msgspec.Struct):
-    offset: int
-
-
 class _Sources(msgspec.Struct):
-    sources: dict[str, _Offset]
+    sources: dict[str, Source]

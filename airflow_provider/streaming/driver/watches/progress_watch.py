@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import (
@@ -20,7 +20,7 @@ from airflow_provider.control.records.status import (
     TaskStatus,
 )
 from airflow_provider.errors import WorkerError
-from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
+from airflow_provider.streaming.driver.watches.source_ends import Ends, SourceEnd
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ class _Mark:
         generation: in which it got the task.
         source_offset: of the next input record.
         restored: the most records that a restore of this generation has applied.
-        since: monotonic seconds.
     """
 
     generation: int
@@ -77,7 +76,6 @@ class StallClock:
         Args:
             task: an active one, as last reported.
             has_work: whether its source has something for it, and it is to process that.
-            now: monotonic seconds.
             until: when a call into its worker began that may still take its time; what comes after does not count.
             ready_at: when its query first called in this generation, monotonic seconds; None before.
             ready_within_s: how long it may take until then.
@@ -102,16 +100,6 @@ class StallClock:
     def forget(self, task: TaskId) -> None:
         """A task that is not active here any more begins again when it is active again."""
         self._marks.pop(task, None)
-
-
-class Ends(Protocol):
-    """What is needed here of a `SourceEnds`."""
-
-    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
-        """The ends of some partitions now."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
 
 
 class ProgressWatch:
@@ -177,26 +165,14 @@ class ProgressWatch:
         return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
 
     def seen(self, slot: int, task: TaskStatus, paused: bool) -> TaskStatus:
-        """A task as its slot reported it last, with what the source holds for it, as far as that report still holds.
-
-        Args:
-            slot: whose task it is.
-            task: as the slot reported it last.
-            paused: whether nothing is to be processed for now.
-        """
+        """A task as its slot reported it last, with what the source holds for it, as far as that report still holds."""
         silent_s = self._silent_for_s(slot)
         if task.role is Role.STANDBY and silent_s > _WORKER_SILENT_S:
             task = _unheard(task, silent_s)
         return dataclasses.replace(task, source=self.status(slot, task, paused))
 
     def status(self, slot: int, task: TaskStatus, paused: bool) -> SourceStatus:
-        """What the source holds for a task, and for how long it has stood still.
-
-        Args:
-            slot: whose task it is.
-            task: as the slot reported it last.
-            paused: whether nothing is to be processed for now.
-        """
+        """What the source holds for a task, and for how long it has stood still."""
         if task.role is not Role.ACTIVE:
             self._offsets.pop(task.task, None)
             self._clock.forget(task.task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -48,6 +48,16 @@ class SourceEnd:
         return self.lag_records(source_offset) == 0
 
 
+class Ends(Protocol):
+    """What those that look at a source need of `SourceEnds`."""
+
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
+        """The ends of some partitions now."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
 class SourceEnds:
     """Looks at the ends of a topic's partitions.
 
@@ -56,10 +66,6 @@ class SourceEnds:
     therefore read from there on, until one record or the end is seen.
 
     Not safe for several threads. Close it.
-
-    Args:
-        topic: the source.
-        timeout_s: for each request.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, timeout_s: float = 10.0) -> None:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TableWaitStatus
-from airflow_provider.streaming.driver.watches.source_ends import SourceEnd
+from airflow_provider.streaming.driver.watches.source_ends import Ends, SourceEnd
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 
 log = logging.getLogger(__name__)
@@ -23,16 +23,6 @@ _CALM_LOOK_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 _WORTH_S: Final = 5.0
 """A table that changes is always a little behind."""
-
-
-class Ends(Protocol):
-    """What is needed here of a `SourceEnds`."""
-
-    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
-        """The ends of some partitions now."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
 
 
 class Positions(Protocol):
@@ -95,15 +85,7 @@ class TableWait:
         return status if status is not None and time.monotonic() - since >= _WORTH_S else None
 
     def wait(self, tasks: Collection[TaskId], given_up: Callable[[], bool]) -> bool:
-        """Return once all that the tables held when it was called is where the stream's rows go.
-
-        Args:
-            tasks: of one stage, of which a micro-batch is to be processed.
-            given_up: whether it is not to be processed any more.
-
-        Returns:
-            False where it was given up.
-        """
+        """Wait until all that the tables held when it was called is where the rows go; False where it was given up."""
         stages = self._stages.get(next((task.stage for task in tasks), -1), ())
         since = time.monotonic()
         try:

@@ -22,8 +22,8 @@ from airflow_provider.kafka.topic_findings import config_command
 from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, control_specs
 from airflow_provider.streaming.planner.compile import TopicFacts
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_topics import (
+from airflow_provider.streaming.planner.stage_plan import (
+    StagePlan,
     changelog_of,
     internal_specs,
     partitions_read,
@@ -44,8 +44,6 @@ class TopicWatch:
     given back.
 
     Args:
-        specs: the topics as they have to be.
-        interval_s: how often to look.
         changelogs: names of those among the topics whose deletions the stores rely on: they are to be kept for as long
             as when the watch was made, or longer.
 
@@ -89,7 +87,6 @@ class TopicWatch:
         """Raise what was found.
 
         Raises:
-            TopicError: a topic is not what it was any more.
             AccessError: the right to look at one was taken away; until it is given back.
         """
         if self._error is not None:
@@ -148,10 +145,6 @@ class TopicWatch:
 
 def verify_topics(job: StatefulJob, admin: TopicAdmin, interval_s: float) -> tuple[TopicFacts, TopicWatch]:
     """Refuse to start rather than run lossy.
-
-    Args:
-        job: whose topics they are.
-        interval_s: how often the watch is to look again, in seconds.
 
     Returns:
         What the job's plan depends on, and a watch over the topics, not yet started.

@@ -14,8 +14,8 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
+from airflow_provider.streaming.worker.tasks.replica_opening import values_before
 from airflow_provider.streaming.worker.tasks.task import Task
-from airflow_provider.streaming.worker.tasks.torn_transaction import values_before
 
 _POLL_S = 0.02
 _TOUCH_TIMEOUT_S = 1.0
@@ -29,9 +29,6 @@ class ChangelogFollower:
     Args:
         reader: of all changelogs of the slot.
         open_reader: makes another, for what is read beside that.
-        tasks: the open ones as they are at any time.
-        isolating: keeps one task's error from the others.
-        restore: how it may use the machine.
         on_applied: called with the followed tasks each time that something may have been applied.
         on_caught_up: called each time that all of them stand at their ends.
     """
@@ -110,14 +107,6 @@ class ChangelogFollower:
 
         Its own and every earlier owner's have ended when it is fenced. What lies behind one that is open may be commits
         of this task: an owner that did not see them would process their records again.
-
-        Args:
-            task: the owner.
-            first: offset of the first record that cannot be read.
-            end: offset after the last.
-
-        Raises:
-            TopicBlockedError: it has been so for long.
         """
         if time.monotonic() - self._blocked_since.setdefault(task.id, time.monotonic()) > _OPEN_TRANSACTION_S:
             topic, partition = task.changelog_partition

@@ -35,11 +35,7 @@ _WHOLE: Final = "whole"
 
 
 class TaskSnapshots:
-    """What a slot knows of one task's snapshots. Nothing here stops a task: the changelog restores without it.
-
-    Args:
-        connection: the cluster, for the changelog's id.
-    """
+    """What a slot knows of one task's snapshots. Nothing here stops a task: the changelog restores without it."""
 
     def __init__(self, connection: KafkaConnection, instance: str, task_id: TaskId) -> None:
         self._connection, self._instance, self._task_id = connection, instance, task_id
@@ -57,10 +53,6 @@ class TaskSnapshots:
 
     def restoring(self, job: StageSpec, path: Path, reader: RestoreConsumer) -> bool:
         """Whether the store has to wait for a snapshot. Begins to fetch one where the store's folder is not there.
-
-        Args:
-            path: the store's folder, which no process has open.
-            reader: knows the changelog's bounds.
 
         Raises:
             StatefulStreamsError: the changelog's bounds are not known.
@@ -131,8 +123,6 @@ class TaskSnapshots:
         """Finish a snapshot that is sent, take one that is due.
 
         Args:
-            task: a standby.
-            settings: where to, how often.
             trustworthy: whether nothing speaks against the store: a wrong one must not be spread.
             asked_by: id of the command that asks for one now, due or not; each asks for one. None for none.
 

@@ -25,10 +25,9 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.state.time_segments import time_prefix
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader, without_records
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.worker.step.row_validation import (
@@ -36,7 +35,6 @@ from airflow_provider.streaming.worker.step.row_validation import (
     count_records,
     filtered_records,
     validate_rows,
-    without_records,
     without_strays,
 )
 from airflow_provider.streaming.worker.tasks.task import Task
@@ -52,7 +50,6 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
             decode, or null), ``__key`` and those of the operation; with event time ``__event_ms``, with a dead-letter
             topic ``__value`` and ``__timestamp_ms`` too.
-        group: gets the offsets.
 
     Raises:
         RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
@@ -61,7 +58,8 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         FencedError: a newer owner exists; nothing was written.
     """
     # 1. the store is restored: it goes on from its last commit
-    last, recorded = task.commit_record, task.source_offset
+    last = task.commit_record
+    recorded = None if last is None else last.source_offset(task.job.input.topic)
     # 2. what the store stands for already changes nothing
     if recorded is not None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
@@ -97,10 +95,8 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     Args:
         task: RUNNING.
         stream_time_ms: where the stream time is to be; one that it has passed moves nothing.
-        group: gets the offsets, which stay as they are.
 
     Raises:
-        ConfigurationError: as `active_step`.
         FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
@@ -205,7 +201,6 @@ class Attempt:
     Args:
         batch: the rows in time.
         state: what was read for them.
-        changes: that they make.
         sure: the records that fail whatever lies beside them.
         unsure: those that fail beside the others.
     """
@@ -226,7 +221,6 @@ def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, 
     Args:
         task: RUNNING.
         rows: none of which was dropped by a filter.
-        before: the time of the task before them.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
@@ -318,8 +312,6 @@ def certain_failures(
 
     Args:
         rows: of the batch, in the order of their offsets, with ``__offset``, ``__key`` and perhaps ``__event_ms``.
-        failures: of some of their records.
-        before: the time of the task before the batch.
         sided: whether the rows are of two sides, each with a time of its own.
     """
     by_offset = {failure.offset: failure for failure in reversed(failures)}

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.joins.join_side import DELETED
+from airflow_provider.streaming.joins.join_operation import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec
@@ -33,11 +33,7 @@ T = TypeVar("T")
 
 
 class RowMeter:
-    """A micro-batch's rows as they arrive, counted; a round has none.
-
-    Args:
-        batches: from Spark.
-    """
+    """A micro-batch's rows as they arrive, counted; a round has none."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -59,10 +55,6 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
     of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
     the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
-
-    Args:
-        job: of the rows' stage.
-        batches: from Spark, in pieces of any size.
     """
     number, pieces, size = -1, list[pa.Table](), 0
     for batch in batches:
@@ -149,7 +141,6 @@ def _whole_records(pieces: list[pa.Table], following: pa.Table) -> tuple[pa.Tabl
     """Rows that are cut off where a record ends, and those that the following rows belong to.
 
     Args:
-        pieces: one partition's rows, in the order of the offsets.
         following: those that come next, at least one.
     """
     rows = pa.concat_tables(pieces)
@@ -185,18 +176,19 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
 
 def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     """What Spark decoded, less what it should not have: a value that is not JSON, a text that is not UTF-8."""
-    bad = job.input.misread.find(rows.column("__value")) | not_json(rows.column("__value")) if job.input.json else {}
-    unreadable: dict[int, str] = {}
+    bad, unreadable = dict[int, str](), dict[int, str]()
+    if job.input.json:
+        values, known = rows.column("__value"), job.input.by_spark
+        bad = known.misread(values) | not_json(values)
+        # Spark refuses a value as a whole; which column it was, it does not say.
+        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
+            value = values[at].as_py()
+            misfit = None if at in bad or value is None else known.misfit(value)
+            if misfit is not None:
+                bad[at] = misfit
     for name in rows.schema.names:
         for at, reason in not_text(rows.column(name)).items():
             unreadable.setdefault(at, f"column {name!r} is not text ({reason})")
-    if job.input.json:
-        # Spark refuses a value as a whole; which column it was, it does not say.
-        for at in np.flatnonzero(pc.is_valid(rows.column("__corrupt")).to_numpy()).tolist():
-            value = rows.column("__value")[at].as_py()
-            misfit = None if at in bad or value is None else job.input.misfit.reason(value)
-            if misfit is not None:
-                bad[at] = misfit
     if bad or unreadable:
         # A filter cannot drop what does not decode, yet it may drop a text that is not UTF-8.
         filtered = [None if at in bad else number for at, number in enumerate(rows.column("__filtered").to_pylist())]
@@ -208,14 +200,12 @@ def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
 
 
 def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows, as `operations.join_side` takes them: with a table's deletions, less those without a key.
+    """The rows, as `joins.join_operation.JoinSide` takes them: with a table's deletions, less those without a key.
 
     They stay as they are where they are no side of a join.
 
     Args:
-        given: of the stage.
         raw: the rows as they came, of a table with ``__value`` and ``__timestamp_ms``.
-        rows: the same, decoded.
     """
     if given.table:
         deleted = pc.is_null(raw.column("__value"))

@@ -24,12 +24,9 @@ class BatchProcessor:
     """Takes the active steps of a slot's tasks.
 
     Args:
-        tasks: the open ones as they are at any time.
         isolating_batch: keeps one task's error from the others; gets the task and whether Spark would try again.
         own_again: fences for a task whose producer was given up after a commit.
         catch_up: follows the changelogs until a time of the monotonic clock.
-        group: gets the source offsets.
-        crashes: counts the workers that ended in the middle of a batch.
         call_timeout_s: after which a call is ended, for the message.
     """
 
@@ -56,7 +53,6 @@ class BatchProcessor:
         Args:
             parts: partition and rows, one partition after the other.
             rows_of: tasks of one stage whose rows may be processed.
-            attempts_left: whether Spark would try the rows again.
             max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
 
         Returns:
@@ -109,9 +105,6 @@ class CrashCounter:
     A batch that raises is answered where it raises; one that ends the process (a crash in a library, or an end by
     a caller that waited too long) leaves only this note. Kept in the folder of one incarnation. A note that cannot
     be written or read counts as none, because a full disk must not stop what needs no disk.
-
-    Args:
-        folder: where the notes lie.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -24,11 +24,8 @@ class _Idle:
 
     Args:
         task: itself: one that was opened again begins anew.
-        generation: since when it is the active one.
-        source_offset: of its next input record.
         since_s: when that was known first, by the clock.
         confirmed_s: when it was known last.
-        time: of the task then.
     """
 
     task: Task
@@ -53,9 +50,6 @@ class IdleTime:
     the worker.
 
     Args:
-        tasks: the open ones as they are at any time.
-        isolating_batch: keeps one task's error from the others; gets the task and whether it would be tried again.
-        group: gets the source offsets.
         clock: seconds, of a clock that nobody sets.
         max_gap_s: how long a sign that there is nothing new holds.
     """
@@ -74,11 +68,7 @@ class IdleTime:
         self._idle: dict[TaskId, _Idle] = {}
 
     def tick(self, idle: Collection[TaskId]) -> None:
-        """Learn which tasks have no input now, and move the time of those that have had none for long.
-
-        Args:
-            idle: tasks whose sources held nothing new when that was looked for last.
-        """
+        """Learn which tasks have no input now, and move the time of those that have had none for long."""
         now_s = self._clock()
         tasks = {id_: task for id_ in idle if (task := self._tasks.get(id_)) is not None}
         self._idle = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,13 +46,10 @@ def validate_rows(
     """Part the rows that can be processed from those that cannot.
 
     Args:
-        topic: the source topic, for the errors.
-        key_name: the key column's name.
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
             partition.
         table: whether they are a table's, whose key has to be the record's, because a deletion has no other.
-        null_keys: whether a row may have none.
 
     Returns:
         The good rows, and the failures in the order of their offsets.
@@ -79,8 +76,6 @@ def without_strays(
     """Part the rows of groups that belong into another partition from the others.
 
     Args:
-        topic: the source topic, for the errors.
-        rows: with ``__offset`` and ``__key`` at least.
         groups: those that do not belong here (`PartitionCheck`).
         partitioner: by whose rule, in words.
 
@@ -176,7 +171,6 @@ class Failure:
     """One record that could not be processed, and why.
 
     Args:
-        offset: of the input record.
         stack: the stack of what the user's function raised; empty otherwise.
     """
 
@@ -204,7 +198,6 @@ def filtered_records(rows: pa.Table, filters: Sequence[str]) -> dict[str, int]:
 
     Args:
         rows: with ``__offset`` and ``__filtered``, in the order of the offsets.
-        filters: names, by the numbers in ``__filtered``.
     """
     column = rows.column("__filtered")
     if column.null_count == rows.num_rows:
@@ -218,16 +211,6 @@ def filtered_records(rows: pa.Table, filters: Sequence[str]) -> dict[str, int]:
     for name, number in zip(filters, numbers.tolist(), strict=False):
         counts[name] += number
     return {name: number for name, number in counts.items() if number}
-
-
-def without_records(rows: pa.Table, offsets: Collection[int]) -> pa.Table:
-    """The rows of the other records.
-
-    Args:
-        rows: with ``__offset``.
-        offsets: of those that are left out.
-    """
-    return rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=pa.array(list(offsets), pa.int64()))))
 
 
 def _begins(rows: pa.Table) -> npt.NDArray[np.int64]:

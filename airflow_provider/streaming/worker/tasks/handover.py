@@ -63,9 +63,7 @@ def open_store(open_: Callable[[], Store], path: Path, address: str, instance: s
     """Open a store, asking its holder to close it if there is one of the same instance.
 
     Args:
-        path: its folder.
         address: of this worker's `Handover`, for the workers that need the store later.
-        instance: whose worker this is.
         timeout_s: how long to ask.
 
     Raises:
@@ -101,12 +99,7 @@ def open_store(open_: Callable[[], Store], path: Path, address: str, instance: s
 
 
 def release_store(path: Path, timeout_s: float = 20.0) -> None:
-    """Have the worker that holds a store close it, where one does.
-
-    Args:
-        path: its folder.
-        timeout_s: how long it may take.
-    """
+    """Have the worker that holds a store close it, where one does."""
     _, address = _read_holder(path.parent / f"{path.name}.{_HOLDER}")
     _ask(address, str(path), time.monotonic() + timeout_s)
 

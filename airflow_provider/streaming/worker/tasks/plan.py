@@ -16,7 +16,6 @@ class TaskPlan:
     """What to be for a task.
 
     Args:
-        role: active or standby.
         generation: an active's ``active_since``.
         replay: id of the command that asks to restore the store afresh; None for none. Carried out once.
         snapshot: of a standby, id of the command that asks to copy its store elsewhere now; None for none.
@@ -48,8 +47,6 @@ class SlotPlan:
     """Everything that a call into a worker needs; the newest is the truth, whatever the worker held before.
 
     Args:
-        stages: of the job, by number.
-        slot: the worker's slot.
         tasks: what to be for each task; a task that is not named is closed.
         budget_s: how long a call may follow changelogs.
         rows_of: tasks of one stage whose rows this call may process. A query that skipped rows of a task once, because

@@ -1,19 +1,27 @@
-"""Opens a task's store, moving aside what must not be resumed, and says whether a job may go on with its state."""
+"""Opens a task's store, moving aside what must not be resumed, and says whether a job may go on with its state.
+
+Changes that no commit record follows are half of a transaction that was torn. They are undone where that can be.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.completeness import find_resume_point
+from airflow_provider.changelog.producer_queue import Change
+from airflow_provider.changelog.reader import ChangelogPartition, PartitionReader, read_range
 from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.store_signature import WAYS_OUT, StoreSignature
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError, StoreOutdatedError, TopicMismatchError
+from airflow_provider.state.digest import DIGEST_MASK, digest_change
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.store import Store
+from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.handover import open_store
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
@@ -31,9 +39,7 @@ def resume_offset(
     """The offset from which an open store is to be brought up to date.
 
     Args:
-        replica: of the store.
         bounds: of its changelog: the first offset that it still has, and the one after its last.
-        delete_retention_ms: how long the changelog keeps deletions.
         read_back: whether the last commit is to be seen in the changelog (`Replica.read_back`); false where it cannot
             be seen yet.
 
@@ -73,10 +79,6 @@ def open_replica(
     A store that RocksDB refuses, or that must not be resumed, is moved to quarantine, and an empty one takes its place.
 
     Args:
-        directory: of the stores.
-        reader: gets the changelog added.
-        address: of this worker's handover.
-        instance: whose worker this is.
         fresh: move aside whatever is there.
         strict: raise instead of putting an empty store in the place of a bad one.
         lock_timeout_s: how long a living holder of the store is asked to release it.
@@ -124,9 +126,6 @@ def open_replica(
 
 def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
     """What the state of a task means from the job's next commit on.
-
-    Args:
-        last: the task's last commit; None before the first.
 
     Returns:
         None where the job has no signature.
@@ -190,3 +189,68 @@ def _refuse_state_of(stage: StageSpec, task: TaskId, last: bytes, between: Colle
             "on the way is lost with it. Nothing was processed. Reset the application, or deploy the job under another "
             "application id."
         )
+
+
+def values_before(
+    reader: PartitionReader, partition: ChangelogPartition, bounds: tuple[int, int], first: int, rate: RestoreSettings
+) -> list[Change]:
+    """What the keys held, by the changelog, that were changed from an offset on.
+
+    Args:
+        reader: that reads nothing else.
+        bounds: the first offset that the changelog still has, and the one after its last.
+        first: of the first change without a commit record.
+
+    Returns:
+        Each key once; None where the log has no value of it.
+
+    Raises:
+        BrokerUnreachableError: nothing came for 30 s.
+        StatefulStreamsError: the changelog cannot be read.
+    """
+    low, end = bounds
+    before: dict[bytes, bytes | None] = {}
+    for batch in read_range(reader, partition, first, end, rate):
+        before |= dict.fromkeys(batch.keys)
+    if low < first:
+        for batch in read_range(reader, partition, low, first, rate):
+            pairs = zip(batch.keys, batch.values, strict=True)
+            before |= {key: value for key, value in pairs if key in before}
+    return list(before.items())
+
+
+def check_undo(
+    partition: ChangelogPartition,
+    first: int,
+    store: str,
+    commit: CommitRecord | None,
+    torn: tuple[int, Sequence[bytes | None]],
+    before: Sequence[Change],
+) -> Sequence[Change]:
+    """The changes that bring a store back to its last commit, once the commit's digest has proven it.
+
+    Args:
+        first: offset of the first change without a commit record.
+        torn: the digest of the store as it is, and what it holds for the keys of `before`.
+
+    Raises:
+        TopicMismatchError: what the keys held cannot be known.
+    """
+    expired = None if commit is None else commit.expired_before_ms.get(store)
+    if expired is not None:
+        before = [(key, None if key < time_prefix(expired) else value) for key, value in before]
+    digest, values = torn
+    change = digest_change([key for key, _ in before], values, before)
+    if commit is not None and commit.digests.get(store) == f"{(digest + change) & DIGEST_MASK:016x}":
+        return before
+    why = (
+        "There is no commit of this task at all"
+        if commit is None
+        else "What these keys held before is not in the log any more, or its last commit has no digest to prove it by"
+    )
+    raise TopicMismatchError(
+        f"{partition[0]}[{partition[1]}] holds changes of {len(before)} key(s), from offset {first} on, that no commit "
+        "record follows: a transaction was torn (by a late request of an earlier version's client), or another program "
+        f"writes into this changelog. {why}, so they cannot be undone: nothing was changed, and the task processes "
+        "nothing. See 'Changes without a commit' in the runbook."
+    )

@@ -19,29 +19,21 @@ from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients
-from airflow_provider.streaming.worker.tasks.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
-from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature, resume_offset
+from airflow_provider.streaming.worker.tasks.replica_opening import check_undo, continued_signature, resume_offset
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult, TaskCommitter
-from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership
-from airflow_provider.streaming.worker.tasks.task_report import open_task_status
-from airflow_provider.streaming.worker.tasks.torn_transaction import check_undo
+from airflow_provider.streaming.worker.tasks.task_memory import ClosedOwner, Ownership, PartitionCheck, open_task_status
 
 log = logging.getLogger(__name__)
 
 
 class TaskLife:
-    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`.
-
-    Args:
-        task_id: the task's, for messages.
-        role: what it is for the task in the beginning.
-    """
+    """Owns a task's state: one of `TaskState`, whose docstring has the picture. Every change goes by `transition`."""
 
     def __init__(self, task_id: TaskId, role: Role) -> None:
         self._task_id = task_id
@@ -52,10 +44,6 @@ class TaskLife:
 
     def transition(self, to: TaskState, error: Exception | None = None) -> None:
         """Go on to another state.
-
-        Args:
-            to: a successor of the state that it is in.
-            error: why, where it stops.
 
         Raises:
             RuntimeError: it is no successor; the state stays.
@@ -88,9 +76,7 @@ class Task:
     (`TransactionalProducer`), leads back to step 2 by `drop_producer`; a newer owner leads out of it by `on_fenced`.
 
     Args:
-        replica: the open store.
         kafka: makes the task's producer; nothing is sent before it fences.
-        failpoints: where the process is to die.
         renew_digest: whether the digest in the last commit record is not gone on from.
         ownership: what the task did in the plan's generation before its store was closed; None for nothing.
     """
@@ -160,11 +146,7 @@ class Task:
 
     @property
     def digest(self) -> str | None:
-        """Of its store after the last commit; None before the first, and while it is not known.
-
-        Raises:
-            TopicMismatchError: the commit is another application's.
-        """
+        """Of its store after the last commit; None before the first, and while it is not known."""
         record = self.commit_record
         return None if record is None else record.digests.get(self.replica.name)
 
@@ -180,7 +162,6 @@ class Task:
         """Step 1: be the active one, or begin again as that, to be fenced and restored before it processes anything.
 
         Args:
-            plan: that names it active.
             renew_digest: whether the digest in the commit records was found wrong; None for as known before.
         """
         self.plan = plan
@@ -242,7 +223,6 @@ class Task:
 
         Args:
             before: of each of their keys, the value that the last commit stands for.
-            group: gets the offsets, which stay as they are.
 
         Raises:
             TopicMismatchError: by the digest of the last commit these are not the values.
@@ -332,9 +312,6 @@ class Task:
 
         Where the transaction's end may come once more, the task is OWNING afterwards, and everything is written.
 
-        Args:
-            group: gets the offsets.
-
         Raises:
             RuntimeError: it is not RUNNING.
             StatefulStreamsError: what `TaskProducer.commit` and `Store.write` raise.
@@ -364,13 +341,6 @@ class Task:
 
     def resume(self, bounds: tuple[int, int], *, read_back: bool = True) -> int:
         """The changelog is read from the store's position on.
-
-        Args:
-            bounds: the first offset that the changelog still has, and the one after its last.
-            read_back: as `replica_opening.resume_offset` says.
-
-        Returns:
-            Where to begin.
 
         Raises:
             StoreOutdatedError: the store must not be resumed.

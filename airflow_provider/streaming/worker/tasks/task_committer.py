@@ -20,7 +20,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
 from airflow_provider.state.position import Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
@@ -31,9 +31,6 @@ class BatchResult:
     """What a task's rows of a micro-batch came to: everything that one commit writes.
 
     Args:
-        changes: new state and output.
-        source_offset: of the next input record.
-        records: input records that the commit covers.
         filtered: how many of them each named filter dropped.
         failed: how many of them were left out because they cannot be processed.
         dead_letters: those of them that go to the dead-letter topic.
@@ -59,9 +56,7 @@ class TaskCommitter:
     """Takes steps 1, 4 and 5 of the protocol (``docs/protocol.md``) for one task; `Task` knows when each is due.
 
     Args:
-        replica: the open store.
         kafka: makes the task's producer, and a reader for what is looked up in its changelog.
-        failpoints: where the process is to die.
     """
 
     def __init__(
@@ -103,7 +98,7 @@ class TaskCommitter:
         """Go on from the last commit's digest; where there is none, from what the store holds.
 
         Args:
-            last: the last commit; None before the first.
+            last: None before the first.
             renew_digest: whether its digest is not believed.
             signature: what the state means from the next commit on; None while that is not known.
             segments: of the store's keys; None where they begin with no time.
@@ -120,11 +115,6 @@ class TaskCommitter:
 
     def commit(self, result: BatchResult, last: CommitRecord | None, generation: int, group: ConsumerGroup) -> None:
         """One Kafka transaction, then one RocksDB write batch.
-
-        Args:
-            last: the last commit; None before the first.
-            generation: of the owner.
-            group: gets the offsets.
 
         Raises:
             RuntimeError: it has no producer.

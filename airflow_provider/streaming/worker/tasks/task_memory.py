@@ -1,18 +1,28 @@
-"""What a worker remembers of a task: what it did as owner, while its store is open and after, and how it failed."""
+"""What a worker remembers of a task, and what the heartbeat says of it: what it did as owner, and how it failed."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
 from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
+from airflow_provider.error_text import error_text
+from airflow_provider.kafka.partitioners import PARTITIONERS
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 
@@ -42,19 +52,11 @@ class Ownership:
         self.owned_at_ms = now_ms()
 
     def resume(self, source_offset: int | None) -> None:
-        """The store is restored.
-
-        Args:
-            source_offset: of the last commit, with which it goes on; None where there is none.
-        """
+        """The store is restored."""
         self.resumed_offset = source_offset
 
     def count_commit(self, rows: int) -> None:
-        """A micro-batch was committed.
-
-        Args:
-            rows: its input records.
-        """
+        """A micro-batch was committed."""
         self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
         self.processed += rows
 
@@ -78,7 +80,6 @@ class ClosedOwner:
     """An active task without an open store.
 
     Args:
-        ownership: what it did in the plan's generation.
         record: the last commit that its store was applied to; None before the first.
     """
 
@@ -127,7 +128,6 @@ class Closed:
     """Why a task's store is not open.
 
     Args:
-        plan: what it was to be.
         lost: whether its owner lost it, so that a standby is to take over; otherwise it could not be opened, for a
             reason that only a person removes.
     """
@@ -146,7 +146,6 @@ class _Failed:
     """A task's last failure.
 
     Args:
-        plan: what it was to be.
         failures: how many in a row.
         retry_at: when it is tried again, monotonic seconds; infinite once it was, and where it is not.
         well_at: when it has got past that, unless it fails before.
@@ -174,11 +173,7 @@ class FailedTasks:
         self._closed: dict[TaskId, Closed] = {}
 
     def note(self, plan: TaskPlan, error: Exception) -> None:
-        """A task has failed.
-
-        Args:
-            plan: what it was to be.
-        """
+        """A task has failed."""
         known, now = self._known(plan), self._clock()
         failures = 1 if known is None or now > known.well_at else known.failures + 1
         pause_s = retry_pause_s(type(error).__name__, failures)
@@ -205,11 +200,7 @@ class FailedTasks:
         return None if closed is not None and closed.lost and not plan.has_standbys else closed
 
     def take(self, plan: TaskPlan) -> bool:
-        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once for each.
-
-        Args:
-            plan: what it is to be.
-        """
+        """Whether a task that has failed is to be tried again now, opened where it stayed closed; true once each."""
         known = self._known(plan)
         if known is None or self._clock() < known.retry_at:
             return False
@@ -223,3 +214,117 @@ class FailedTasks:
             return known
         del self._failed[plan.task]
         return None
+
+
+def open_task_status(
+    *,
+    plan: TaskPlan,
+    state: TaskState,
+    error: Exception | None,
+    replica: Replica,
+    ownership: Ownership,
+    record: CommitRecord | None,
+    job: StageSpec,
+) -> TaskStatus:
+    """The status of a task whose store is open."""
+    running, meter, position = state is TaskState.RUNNING, replica.meter, replica.position
+    lag = 0 if running else replica.lag_records
+    status = TaskStatus(
+        task=plan.task,
+        role=plan.role,
+        state=state,
+        generation=plan.generation,
+        position=None if position is None else position.offset,
+        end=position.offset if running and position is not None else replica.end,
+        lag_records=lag,
+        lag_s=0.0 if running else replica.lag_s,
+        restore=RestoreStatus(
+            phase=None if running or replica.restored else RestorePhase.CHANGELOG,
+            records=meter.records,
+            bytes=meter.bytes,
+            bytes_left=0 if running else meter.bytes_left(lag),
+            records_per_s=round(meter.records_per_s, 1),
+            took_s=round(meter.elapsed_s, 3),
+            remaining_s=0.0 if running else meter.caught_up_in_s(lag),
+        ),
+        failure=None if error is None else FailureStatus.of(error),
+    )
+    return with_ownership(status, ownership, record, job)
+
+
+def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecord | None, job: StageSpec) -> TaskStatus:
+    """A status with what the task did as the active one."""
+    return dataclasses.replace(
+        status,
+        source_offset=None if record is None else record.source_offset(job.input.topic),
+        resumed_offset=ownership.resumed_offset,
+        committed_generation=None if record is None else record.generation,
+        processed_records=ownership.processed,
+        filtered_records={} if record is None else record.filtered,
+        failed_records=0 if record is None else record.failed,
+        late_records=0 if record is None else record.late,
+        stream_time_ms=None if record is None else record.stream_time_ms,
+        time=job.operation.time_status(StreamTime.after(record), job.input.sides),
+        first_commit_at_ms=ownership.first_commit_at_ms,
+        owned_at_ms=ownership.owned_at_ms,
+    )
+
+
+def unopened_task_status(plan: TaskPlan) -> TaskStatus:
+    """The status of a task whose store is not open yet."""
+    return TaskStatus(task=plan.task, role=plan.role, state=TaskState.initial(plan.role), generation=plan.generation)
+
+
+def failed_task_status(plan: TaskPlan, error: Exception, what_next: str = "") -> TaskStatus:
+    """The status of a task that has failed and whose store is not open."""
+    return TaskStatus(
+        task=plan.task,
+        role=plan.role,
+        state=TaskState.FAILED,
+        generation=plan.generation,
+        failure=FailureStatus(type(error).__name__, f"{error_text(error)}{what_next}"),
+    )
+
+
+_ENOUGH: Final = 100
+"""Groups that show which partitioner placed them: with two partitions 2^-100 is the chance that another would, too."""
+
+
+class PartitionCheck:
+    """Finds groups that another producer, with another partitioner, put into another partition than the others would.
+
+    Which partitioner the topic's producers use is not known: it is one that explains every group seen so far, those
+    that were found right by an earlier owner of the task among them. Each further group that lies elsewhere by its rule
+    is a stray: its other records are in another partition, or will be.
+
+    Args:
+        known: gives groups that were found right before; asked once, before the first group is looked at, for some.
+    """
+
+    def __init__(self, partition: int, num_partitions: int, known: Callable[[], Iterable[bytes]] = lambda: ()) -> None:
+        self._partition, self._num_partitions = partition, num_partitions
+        self._candidates = list(PARTITIONERS)
+        self._known: Callable[[], Iterable[bytes]] | None = known
+
+    @property
+    def partitioner(self) -> str:
+        """The one that is taken for the topic's, in words."""
+        return self._candidates[0]
+
+    def strays(self, groups: Sequence[bytes]) -> list[bytes]:
+        """Those of some groups that do not belong here.
+
+        Raises:
+            Exception: what `known` raises; it is asked again with the next call.
+        """
+        if not groups:
+            return []
+        if self._known is not None:
+            found_before = list(itertools.islice(self._known(), _ENOUGH))
+            self._known = None
+            self.strays(found_before)
+        fits = {name: PARTITIONERS[name](groups, self._num_partitions) == self._partition for name in self._candidates}
+        whole = [name for name in self._candidates if fits[name].all()]
+        # Where none explains all of them, the one that explains most is the topic's.
+        self._candidates = whole or [max(self._candidates, key=lambda name: int(fits[name].sum()))]
+        return [] if whole else [groups[at] for at in np.flatnonzero(~fits[self.partitioner]).tolist()]

@@ -21,7 +21,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.operations.changes import FunctionError
+from airflow_provider.streaming.operations.batch import FunctionError
 from tests.unit.streaming.operations.merging import merged
 
 UTC = dt.UTC

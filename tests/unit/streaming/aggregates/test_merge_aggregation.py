@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
-from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation, can_combine
-from airflow_provider.streaming.operations.changes import FunctionError
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
+from airflow_provider.streaming.operations.batch import FunctionError
 from tests.unit.streaming.aggregates.test_aggregate import TYPES, VALUES
 from tests.unit.streaming.operations.merging import merged as merged_by
 
@@ -145,10 +144,9 @@ def test_row_without_room_in_a_sum_is_left_out_before_the_repartition() -> None:
 
 
 def test_what_depends_on_the_order_of_rows_is_not_combined() -> None:
-    assert can_combine(EVERY)
-    assert not can_combine((F.count(), F.last("text")))
+    assert PartialAggregation(EVERY).aggregates == EVERY
     with pytest.raises(ConfigurationError, match=r"'newest' cannot be combined"):
-        PartialAggregation((F.last("text").alias("newest"),))
+        PartialAggregation((F.count(), F.last("text").alias("newest")))
 
 
 def _rounded(value: Any) -> Any:

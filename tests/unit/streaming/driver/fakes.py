@@ -14,8 +14,8 @@ from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming import stream
+from airflow_provider.streaming.driver.spark.single_executor import StoreHost
 from airflow_provider.streaming.driver.spark.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
-from airflow_provider.streaming.driver.spark.store_host import StoreHost
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob

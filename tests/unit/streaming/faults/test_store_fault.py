@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
-from airflow_provider.streaming.faults.store_fault import corrupt_store, lose_store
+from airflow_provider.streaming.faults.fault_injector import corrupt_store, lose_store
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby

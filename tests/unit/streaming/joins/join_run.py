@@ -18,8 +18,8 @@ from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_rows import GONE, LEFT, RIGHT, UNKEYED, JoinRows, rows_of_columns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
+from airflow_provider.streaming.operations.batch import StoreReader
 from airflow_provider.streaming.operations.operation import Operation
-from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from tests.unit.streaming.operations.merging import batch_of
 

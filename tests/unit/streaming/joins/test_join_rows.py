@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.joins.join_operation import DELETED, JoinSide
 from airflow_provider.streaming.joins.join_rows import (
     FLAGS,
     GONE,
@@ -19,10 +20,11 @@ from airflow_provider.streaming.joins.join_rows import (
     UNKEYED,
     JoinedColumns,
     JoinRows,
+    KeptRow,
+    decode_rows,
+    encode_rows,
     rows_of_columns,
 )
-from airflow_provider.streaming.joins.join_side import DELETED, JoinSide
-from airflow_provider.streaming.joins.join_state import KeptRow, decode_rows, encode_rows
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from tests.unit.streaming.operations.merging import merged
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.joins.join_rows import GONE, RIGHT
-from airflow_provider.streaming.joins.join_state import KeptRow, encode_rows, newest_row
+from airflow_provider.streaming.joins.join_rows import GONE, RIGHT, KeptRow, encode_rows, newest_row
 
 OLD, NEW = KeptRow(1, RIGHT, b"old"), KeptRow(2, RIGHT, b"new")
 DELETED = KeptRow(3, RIGHT | GONE, b"")

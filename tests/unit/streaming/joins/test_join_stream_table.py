@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.joins import deleted_keys, version_chunks
-from airflow_provider.streaming.joins.join_rows import JoinedColumns
-from airflow_provider.streaming.joins.join_state import decode_rows
+from airflow_provider.streaming.joins.join_rows import JoinedColumns, decode_rows
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.joins.row_chunks import CHUNK_BYTES
+from airflow_provider.streaming.operations.operation import StoredStates
 from tests.unit.streaming.joins.join_run import Given, JoinRun, left, random_cuts, right
 
 How = Literal["inner", "left"]
@@ -218,7 +218,7 @@ def test_versions_of_a_hot_key_lie_in_chunks_of_bounded_size() -> None:
         run.add([right("a", first + at, at) for at in range(0, 1_000, 2)])
     assert max(map(len, run.store.values())) < 18 * 1024
     stored = [(b"a", run.store[b"a"])]
-    ((group, name, versions),) = run.join.read_states(stored, pa.schema([]), run.time, run.get_many)
+    ((group, name, versions),) = run.join.read_states(StoredStates(stored, pa.schema([]), run.time, run.get_many))
     assert (group, name, [found["from_ms"] for found in versions]) == ("a", "a", [*range(0, 20_000, 2)])
     # What comes behind the newest touches the chunks of its time alone.
     run.read_bytes = run.written_bytes = 0

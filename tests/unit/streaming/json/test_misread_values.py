@@ -7,18 +7,22 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.json.misread_values import MisreadValues
+from airflow_provider.streaming.json.spark_json import SparkJson
 
-MISREAD = MisreadValues.of("k STRING, `the price` DEC(10,2), at TIMESTAMP, day DATE, here TIMESTAMP_NTZ, s STRING")
+MISREAD = SparkJson("k STRING, `the price` DEC(10,2), at TIMESTAMP, day DATE, here TIMESTAMP_NTZ, s STRING")
 
 
 def find(*values: bytes | None) -> dict[int, str]:
-    return MISREAD.find(pa.chunked_array([values], pa.binary()))
+    return MISREAD.misread(pa.chunked_array([values], pa.binary()))
 
 
 def test_columns_are_found_whatever_their_type_is_called() -> None:
-    assert (MISREAD.decimals, MISREAD.timestamps) == (("the price",), ("at",))
-    assert MisreadValues.of(None) == MisreadValues.of("k STRING") == MisreadValues()
+    strange = b'{"the price":"1,5","at":"10:00","k":"1,5","day":"10:00","here":"10:00","s":"1,5"}'
+    price, time = strange.replace(b"1,5", b"15"), strange.replace(b'"at":"10:00"', b'"at":null')
+    assert set(find(strange, price, time)) == {0, 1, 2}
+    assert not find(price.replace(b'"at":"10:00"', b'"at":null'))
+    values = pa.chunked_array([[strange]], pa.binary())
+    assert SparkJson(None).misread(values) == SparkJson("k STRING").misread(values) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,4 +71,4 @@ def test_last_field_of_a_name_counts() -> None:
 
 
 def test_it_goes_to_the_workers() -> None:
-    assert list(pickle.loads(pickle.dumps(MISREAD)).find(pa.chunked_array([[b'{"at":"1:00"}']]))) == [0]
+    assert list(pickle.loads(pickle.dumps(MISREAD)).misread(pa.chunked_array([[b'{"at":"1:00"}']]))) == [0]

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, KnownState
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.state_reader import KnownState
 from airflow_provider.streaming.operations.stream_time import StreamTime
 
 __all__ = ["batch_of", "merged"]

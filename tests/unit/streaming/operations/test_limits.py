@@ -14,10 +14,9 @@ from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_rows import JoinedColumns, JoinRows, rows_of_columns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.json.user_values import encode_state
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes, StoreReader
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
-from airflow_provider.streaming.operations.state_reader import StoreReader
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from tests.unit.streaming.operations.merging import batch_of

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, ProcessError
 from airflow_provider.streaming.json.user_values import decode_state, encode_state
-from airflow_provider.streaming.operations.changes import Changes, FunctionError
+from airflow_provider.streaming.operations.batch import Changes, FunctionError
 from airflow_provider.streaming.operations.process import Process, ProcessFunction, Row, ValueState
 from tests.unit.streaming.operations.merging import merged
 

@@ -13,9 +13,9 @@ from airflow_provider.streaming import functions as F
 from airflow_provider.streaming import stream
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.schema_check import TYPES
 from airflow_provider.streaming.operations.process import Row, ValueState
 from airflow_provider.streaming.planner.job import StatefulJob
+from airflow_provider.streaming.terms.sql_type import TYPES
 
 ORDERS = (
     stream("orders", schema="customer STRING, amount DOUBLE", key="customer")

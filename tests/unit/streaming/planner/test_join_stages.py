@@ -15,12 +15,11 @@ from airflow_provider.kafka.names import repartition_topic
 from airflow_provider.streaming import StatefulJob, Stream, stream, table
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.joins.join_interval import IntervalJoin
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT, JoinRows
-from airflow_provider.streaming.joins.join_side import JoinSide
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
-from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.planner.stage_topics import changelog_of, partitions_read, source_topics
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
 from tests.builders import spark_types
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation
-from airflow_provider.streaming.aggregates.partial_aggregation import PartialAggregation
+from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.operations.process import Process, Row, ValueState

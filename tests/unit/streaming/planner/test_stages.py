@@ -11,11 +11,11 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.aggregates.partial_rows import PartialRows
+from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
-from airflow_provider.streaming.planner.stage_topics import internal_specs, partitions_read
+from airflow_provider.streaming.planner.stage_plan import internal_specs, partitions_read
 from tests.builders import spark_types
 from tests.unit.streaming.operations.merging import merged
 from tests.unit.testing.word_count import COUNTS, LINES, WORDS, job_of

@@ -9,7 +9,7 @@ from airflow_provider.streaming import StatefulJob, session_window, stream, wind
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
-from airflow_provider.streaming.terms.duration import duration_ms, duration_text
+from airflow_provider.streaming.terms.argument_check import duration_ms, duration_text
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 from tests.builders import job_of_result, spark_types, topic_facts
 

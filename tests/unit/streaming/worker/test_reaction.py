@@ -16,7 +16,7 @@ from airflow_provider.errors import (
     TopicMissingError,
     WorkerError,
 )
-from airflow_provider.streaming.worker.reaction import Reaction, reaction_to_batch_error, reaction_to_error
+from airflow_provider.streaming.worker.task_registry import Reaction, reaction_to_batch_error, reaction_to_error
 
 
 @pytest.mark.parametrize(

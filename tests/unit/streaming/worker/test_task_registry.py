@@ -26,7 +26,7 @@ from airflow_provider.errors import (
     TopicMissingError,
 )
 from airflow_provider.state.store import Store
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.worker import task_registry
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult

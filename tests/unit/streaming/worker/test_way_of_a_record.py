@@ -24,10 +24,10 @@ from tests.unit.streaming.worker.trace import Trace, trace
 
 TASK: Final = TaskId(0, 0)
 
-RECORD_FILES, RECORD_CHANGES = 32, 141
-AGGREGATED_FILES = 51
-ROUND_FILES = 20
-PROMOTION_FILES = 27
+RECORD_FILES, RECORD_CHANGES = 31, 137
+AGGREGATED_FILES = 37
+ROUND_FILES = 17
+PROMOTION_FILES = 24
 """They only go down. A file that comes to one of these ways has to earn its place on it."""
 
 

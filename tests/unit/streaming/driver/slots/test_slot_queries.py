@@ -6,9 +6,8 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.streaming.driver.slots.lost_input import LostInput, lost_input
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal
-from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
+from airflow_provider.streaming.driver.slots.slot_queries import LostInput, SlotQueries, lost_input
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
 from tests.unit.streaming.driver.fakes import STANDBY, FakeQuery, plan, status_of
 

@@ -16,7 +16,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.driver.spark.source_query import LeaveError, SourceQuery, Wait
-from airflow_provider.streaming.planner.kafka_option_check import check_kafka_options
+from airflow_provider.streaming.planner.job_check import kafka_options
 from tests.unit.streaming.driver.fakes import compiled
 from tests.waiting import wait_until
 
@@ -201,7 +201,7 @@ def test_every_option_that_the_source_sets_itself_is_refused_of_the_job(tmp_path
         "checkpointLocation",
     }:
         with pytest.raises(ConfigurationError, match=name):
-            check_kafka_options([name])
+            kafka_options({name: "any"})
 
 
 def test_checkpoint_of_an_earlier_query_is_removed(tmp_path: Path) -> None:

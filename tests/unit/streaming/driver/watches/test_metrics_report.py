@@ -10,7 +10,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.errors import TopicMissingError
-from airflow_provider.streaming.driver.watches.metrics_report import MetricsReport
+from airflow_provider.streaming.driver.watches.last_heartbeat import MetricsReport
 from tests.builders import active, instance, standby
 from tests.unit.streaming.driver.fakes import settings_in
 from tests.waiting import wait_until

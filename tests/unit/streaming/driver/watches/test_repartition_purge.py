@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
-from airflow_provider.streaming.driver.watches.repartition_purge import RepartitionPurge, next_purge
+from airflow_provider.streaming.driver.watches.last_heartbeat import RepartitionPurge, next_purge
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
 from tests.builders import active, instance, spark_types, standby
 from tests.unit.testing.word_count import LINES, WORDS, job_of

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider.control.records.status import FailureStatus, TaskStatus
 from airflow_provider.errors import StoreDivergedError
-from airflow_provider.streaming.worker.standby.certification import Certification, Finding, finding
+from airflow_provider.streaming.worker.standby.standby_duties import Certification, Finding, finding
 from airflow_provider.streaming.worker.tasks.task import Task
 from tests.builders import standby
 

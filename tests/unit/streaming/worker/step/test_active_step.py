@@ -16,16 +16,16 @@ from airflow_provider.errors import DecodeError, ProcessError, RecordError
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.streaming.json.user_values import encode_state
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.step.active_step import active_step
-from airflow_provider.streaming.worker.tasks.partition_check import PartitionCheck
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
+from airflow_provider.streaming.worker.tasks.task_memory import PartitionCheck
 from airflow_provider.testing.in_memory_clients import InMemoryGroup
 
 GROUP = InMemoryGroup()

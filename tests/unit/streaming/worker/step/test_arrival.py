@@ -12,8 +12,7 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
-from airflow_provider.streaming.json.misread_values import MisreadValues
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.step import arrival
@@ -106,7 +105,7 @@ def test_record_itself_is_kept_where_it_may_become_a_dead_letter() -> None:
 def test_record_that_spark_refused_names_the_column_that_it_does_not_fit() -> None:
     given = spec()
     given = dataclasses.replace(
-        given, input=dataclasses.replace(given.input, json=True, misfit=SchemaMisfit("name STRING, amount INT"))
+        given, input=dataclasses.replace(given.input, json=True, by_spark=SparkJson("name STRING, amount INT"))
     )
     values = [b'{"name": "a", "amount": 1}', b'{"name": "a", "amount": "much"}', b"{"]
     decoded_by_spark = pa.RecordBatch.from_pydict(
@@ -188,7 +187,7 @@ def test_value_that_spark_took_and_that_is_no_json_is_corrupt_and_not_filtered()
 
 
 def test_value_that_spark_misread_is_corrupt_and_not_filtered() -> None:
-    misread = InputSpec(topic="in", key_name="k", json=True, misread=MisreadValues(decimals=("a",)))
+    misread = InputSpec(topic="in", key_name="k", json=True, by_spark=SparkJson("a DECIMAL"))
     came = decoded_by_spark(b'{"a":"1.5"}', b'{"a":"1,5"}', filtered=[0, 0])
 
     ((_, rows),) = rows_by_partition(dataclasses.replace(spec(), input=misread), [came])

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from airflow_provider.streaming.joins.join_operation import DELETED
 from airflow_provider.streaming.joins.join_rows import JoinRows
-from airflow_provider.streaming.joins.join_side import DELETED
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import NullKeys
 from airflow_provider.streaming.planner.stage_spec import InputSpec

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.worker.step.row_validation import count_records, filtered_records, without_records
+from airflow_provider.streaming.operations.batch import without_records
+from airflow_provider.streaming.worker.step.row_validation import count_records, filtered_records
 
 FILTERS = ("empty", "short", "empty")
 

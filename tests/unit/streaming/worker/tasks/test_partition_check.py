@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from airflow_provider.kafka.partitioners import by_crc32, by_murmur2
-from airflow_provider.streaming.worker.tasks.partition_check import PartitionCheck
+from airflow_provider.streaming.worker.tasks.task_memory import PartitionCheck
 
 KEYS = [f"customer-{number}".encode() for number in range(60)]
 Rule = Callable[[Sequence[bytes], int], npt.NDArray[np.int64]]

@@ -14,7 +14,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
-from airflow_provider.streaming.operations.changes import Changes
+from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult

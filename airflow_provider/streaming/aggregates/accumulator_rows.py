@@ -1,12 +1,12 @@
-"""Aggregates of a part of a key's rows, on their way to the stage that puts the parts together.
+"""Rows of accumulators: in a store, of whatever version of the job wrote them, and on their way to another stage.
 
-The value of such a record, little-endian::
+The value of a record that goes to the stage which puts parts together, little-endian::
 
     u8                  2, the format
     u8                  how many aggregates: n
     (u32, u32, u8) x n  CRC-32 of the aggregate's name; CRC-32 of what it is; bit 0: whether it has two accumulators,
                         bits 1, 2: which are texts
-    ...                 the accumulators, as `operations.row_codec` writes them, of layout 1
+    ...                 the accumulators, as `json.row_codec` writes them, of layout 1
 
 So a record says by itself what is in it: where a job gets another aggregate, those on the way still have the old ones.
 One that has a name of the job's for something else was written by a version that the job cannot follow.
@@ -24,15 +24,106 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider.common.store_signature import KeptAggregate
+from airflow_provider.common.store_signature import KeptAggregate, StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Accumulator, Function, Kind, to_array
 from airflow_provider.streaming.json.json_decoder import Decoded
-from airflow_provider.streaming.json.row_codec import Column, RowCodec
+from airflow_provider.streaming.json.row_codec import Bools, Column, RowCodec
+
+_TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """Reads rows of every layout that a store has had, and writes those of the newest.
+
+    Args:
+        aggregates: all that the rows may hold.
+        layouts: by number from 1 on, the places of the aggregates in a row.
+        layout: the number of the one that is written.
+        places: of the job's aggregates, in its own order.
+    """
+
+    aggregates: tuple[KeptAggregate, ...]
+    layouts: tuple[tuple[int, ...], ...]
+    layout: int
+    places: tuple[int, ...]
+
+    @classmethod
+    def fresh(cls, aggregates: tuple[KeptAggregate, ...]) -> StateRows:
+        """Of a store that holds nothing."""
+        places = tuple(range(len(aggregates)))
+        return cls(aggregates, (places,), 1, places)
+
+    @classmethod
+    def of(cls, stored: StoreSignature, aggregates: Sequence[KeptAggregate]) -> StateRows:
+        """Of a store that a job goes on with.
+
+        Args:
+            stored: its signature, continued by the job's.
+        """
+        by_name = {stored.aggregates[place].name: place for place in stored.places}
+        return cls(stored.aggregates, stored.layouts, stored.layout, tuple(by_name[a.name] for a in aggregates))
+
+    def decode(self, rows: Sequence[bytes | None]) -> list[tuple[Bools, Column]]:
+        """What is kept of each key.
+
+        Returns:
+            For each accumulator, in the order of the job's aggregates: by key whether its row holds it, and its values.
+            A missing row is null in every accumulator, and so is one that its layout lacks, except that a count is 0.
+
+        Raises:
+            ConfigurationError: a row is of no layout of this store.
+        """
+        existed = np.fromiter((row is not None for row in rows), bool, len(rows))
+        # Where one version of the job wrote all of it, no row has to be looked at.
+        numbers = {self.layout} if len(self.layouts) == 1 else {row[0] for row in rows if row is not None}
+        if numbers <= {self.layout}:
+            decoded = self._by_place(self.layout, self._codecs[self.layout - 1].decode(rows))
+            return [(existed, column) for place in self.places for column in decoded[place]]
+        by_place = {place: self._empty(place, existed) for place in self.places}
+        found = {place: np.zeros(len(rows), bool) for place in self.places}
+        for number in sorted(numbers):
+            if not 1 <= number <= len(self.layouts):
+                raise ConfigurationError(
+                    f"The state holds a row of layout {number}, and its commits name {len(self.layouts)}: another "
+                    "program wrote it. Begin again with a new application id or store name."
+                )
+            at = [place for place, row in enumerate(rows) if row is not None and row[0] == number]
+            some = self._by_place(number, self._codecs[number - 1].decode([rows[i] for i in at]))
+            for place in some.keys() & by_place.keys():
+                found[place][at] = True
+                for column, part in zip(by_place[place], some[place], strict=True):
+                    column.put(at, part)
+        return [(found[place], column) for place in self.places for column in by_place[place]]
+
+    def encode(self, columns: Sequence[Column]) -> list[bytes]:
+        """Rows of the newest layout, one per key."""
+        left = iter(columns)
+        by_place = {place: [next(left) for _ in self.aggregates[place].kinds] for place in self.places}
+        layout = self.layouts[self.layout - 1]
+        return self._codecs[self.layout - 1].encode([column for place in layout for column in by_place[place]])
+
+    @cached_property
+    def _codecs(self) -> list[RowCodec]:
+        return [
+            RowCodec(tuple(kind in _TEXTS for place in places for kind in self.aggregates[place].kinds), number)
+            for number, places in enumerate(self.layouts, start=1)
+        ]
+
+    def _by_place(self, number: int, columns: Sequence[Column]) -> dict[int, list[Column]]:
+        left = iter(columns)
+        return {place: [next(left) for _ in self.aggregates[place].kinds] for place in self.layouts[number - 1]}
+
+    def _empty(self, place: int, existed: Bools) -> list[Column]:
+        """As after rows none of which was seen."""
+        aggregate = self.aggregates[place]
+        seen = existed if aggregate.function == Function.COUNT.value else np.zeros(len(existed), bool)
+        return [Column.empty(seen.copy(), kind in _TEXTS) for kind in aggregate.kinds]
+
 
 _FORMAT: Final = 2
 _ENTRY: Final = struct.Struct("<IIB")
-_TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)
 
 _STRANGE: Final = "it is no record of an earlier stage: another program writes into this topic, or it was damaged"
 _OTHER: Final = (
@@ -63,11 +154,7 @@ class PartialRows:
         )
 
     def encode(self, columns: Sequence[Column]) -> list[bytes]:
-        """Values, one per key.
-
-        Args:
-            columns: by accumulator.
-        """
+        """Values, one per key."""
         head = self._head
         return [head + row for row in RowCodec(self._texts).encode(columns)]
 
@@ -75,9 +162,6 @@ class PartialRows:
         """The accumulators as columns, under `names`; an aggregate that a value lacks is as of no rows.
 
         A value that has an aggregate's name for another meaning is bad, like one of another program.
-
-        Args:
-            values: binary.
         """
         rows: list[bytes | None] = values.to_pylist()
         by_head, bad = dict[bytes, list[int]](), dict[int, str]()
@@ -103,7 +187,7 @@ class PartialRows:
             found = self._of_another_version(head, rows)
         for column, part in zip(columns, found, strict=True):
             if part is not None:
-                _put(column, places, part)
+                column.put(places, part)
 
     def _of_another_version(self, head: bytes, rows: list[bytes]) -> list[Column | None]:
         """By accumulator, what the rows hold of it; None where they lack its aggregate."""
@@ -127,14 +211,8 @@ class PartialRows:
         return next((name for name, entry in own if entries.get(entry[0], entry) != entry), None)
 
     def _empty(self, size: int) -> list[Column]:
-        return [
-            Column(
-                np.full(size, accumulator.function is Function.COUNT),
-                np.zeros(size, np.int64),
-                [None] * size if is_text else None,
-            )
-            for accumulator, is_text in zip(self.accumulators, self._texts, strict=True)
-        ]
+        seen = (np.full(size, accumulator.function is Function.COUNT) for accumulator in self.accumulators)
+        return [Column.empty(ok, is_text) for ok, is_text in zip(seen, self._texts, strict=True)]
 
     @cached_property
     def _texts(self) -> tuple[bool, ...]:
@@ -159,10 +237,3 @@ def _entry(aggregate: KeptAggregate) -> tuple[int, int, int]:
     for number, kind in enumerate(aggregate.kinds):
         code |= (kind in _TEXTS) << (number + 1)
     return zlib.crc32(aggregate.name.encode()), zlib.crc32(what.encode()), code
-
-
-def _put(column: Column, places: list[int], part: Column) -> None:
-    column.ok[places], column.values[places] = part.ok, part.values
-    if column.texts is not None and part.texts is not None:
-        for place, text in zip(places, part.texts, strict=True):
-            column.texts[place] = text

@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
-from airflow_provider.streaming.json.schema_misfit import SchemaMisfit
+from airflow_provider.streaming.json.spark_json import SparkJson
 
-MISFIT = SchemaMisfit(
+MISFIT = SparkJson(
     "card STRING, amount DECIMAL(12,2), n INT, small TINYINT, ok BOOLEAN, x DOUBLE, day DATE, at TIMESTAMP, "
     "list ARRAY<INT>, `the map` MAP<STRING, INT>, s STRUCT<a: INT>"
 )
@@ -40,8 +40,8 @@ MISFIT = SchemaMisfit(
     ],
 )
 def test_column_that_a_value_does_not_fit_is_named_with_its_type_and_what_was_found(value: bytes, said: str) -> None:
-    assert said in str(MISFIT.reason(value))
-    assert pickle.loads(pickle.dumps(MISFIT)).reason(value) == MISFIT.reason(value)
+    assert said in str(MISFIT.misfit(value))
+    assert pickle.loads(pickle.dumps(MISFIT)).misfit(value) == MISFIT.misfit(value)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_column_that_a_value_does_not_fit_is_named_with_its_type_and_what_was_fo
     ],
 )
 def test_value_in_which_no_column_is_seen_to_be_wrong_has_no_reason(value: bytes) -> None:
-    assert MISFIT.reason(value) is None
+    assert MISFIT.misfit(value) is None
 
 
 def test_schema_that_is_not_understood_has_no_columns() -> None:
-    assert SchemaMisfit(None).reason(b'{"a":1}') is None
-    assert SchemaMisfit("no schema at all <").reason(b'{"a":1}') is None
+    assert SparkJson(None).misfit(b'{"a":1}') is None
+    assert SparkJson("no schema at all <").misfit(b'{"a":1}') is None

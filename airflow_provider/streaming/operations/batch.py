@@ -1,15 +1,74 @@
-"""What a batch reads of a task's store."""
+"""What a micro-batch of one task does: what it reads of the store, what it changes, and what went wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.state.digest import digest_change, digests_by_segment
 
 if TYPE_CHECKING:
     from airflow_provider.changelog.replica import Replica
     from airflow_provider.state.time_segments import TimeSegments
+
+
+class FunctionError(Exception):
+    """The user's function raised, or a sum has no room for a row's value.
+
+    Topic and partition are the active step's knowledge: it makes a `ProcessError` of it.
+
+    Args:
+        offset: of the row; where none of a call's rows goes wrong alone, of the first, and the reason names them all.
+        alone: whether the row goes wrong whatever lies beside it.
+    """
+
+    def __init__(self, offset: int, key: str, reason: str, *, alone: bool = False) -> None:
+        self.offset, self.key, self.reason, self.alone = offset, key, reason, alone
+        super().__init__(f"offset {offset}, key {key!r}: {reason}")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """New state and output.
+
+    Args:
+        state: pairs of key and new state; None deletes it.
+        failed: of the rows that were left out, in the order of their offsets.
+        dropped: by name, how many records the operation dropped, as filters do.
+        output_offsets: of the rows that `output` has, in its order, where an operation lets rows through; empty where
+            it makes others of them.
+    """
+
+    state: Sequence[tuple[bytes, bytes | None]]
+    output: Sequence[tuple[bytes, bytes | None]]
+    failed: Sequence[FunctionError] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    output_offsets: Sequence[int] = ()
+
+    def also_failed(self, failed: Sequence[FunctionError]) -> Changes:
+        """The same, where further rows were left out."""
+        return dataclasses.replace(self, failed=sorted([*failed, *self.failed], key=lambda error: error.offset))
+
+
+def without_records(rows: pa.Table, offsets: Iterable[int]) -> pa.Table:
+    """The rows of the other records."""
+    return rows.filter(pc.invert(pc.is_in(rows.column("__offset"), value_set=pa.array(list(offsets), pa.int64()))))
+
+
+def without_failed(rows: pa.Table, failed: Sequence[FunctionError], changes: Callable[[pa.Table], Changes]) -> Changes:
+    """What rows come to once those are left out that went wrong.
+
+    Args:
+        changes: that rows come to, at least one.
+    """
+    left = without_records(rows, (error.offset for error in failed))
+    return (changes(left) if left.num_rows else Changes([], [])).also_failed(failed)
+
 
 Pair = tuple[bytes, bytes | None]
 
@@ -31,11 +90,7 @@ class StateReader(Protocol):
 
 
 class StoreReader:
-    """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys.
-
-    Args:
-        replica: the store.
-    """
+    """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -43,11 +98,7 @@ class StoreReader:
         self._values: list[bytes | None] = []
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`.
-
-        Raises:
-            StoreCorruptedError: a block cannot be read.
-        """
+        """See `StateReader`."""
         values = self._replica.get_many(keys)
         self._keys += keys
         self._values += values
@@ -90,11 +141,7 @@ class StoreReader:
 
 
 class KnownState:
-    """What is known already, with what some rows have made of it: nothing else is read.
-
-    Args:
-        known: by key.
-    """
+    """What is known already, with what some rows have made of it: nothing else is read."""
 
     def __init__(self, known: Mapping[bytes, bytes | None]) -> None:
         self._known = dict(known)

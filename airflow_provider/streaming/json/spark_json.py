@@ -1,6 +1,9 @@
-"""Which column a value does not fit: Spark, which refused the value as a whole, does not say.
+"""What Spark's ``from_json`` does not say of a value: that it misreads it, and which column it does not fit.
 
-For the message alone: nothing is decided here.
+It would take some values for something that nobody wrote. A comma in a ``DECIMAL`` is dropped, so that ``"1,5"`` is 15;
+a time without a date gets the date of the day on which it is read, so that a replay comes to another state;
+milliseconds are seconds of the year 55000. Source: Spark 4's ``JacksonParser``, ``ExprUtils.getDecimalParser`` and
+``SparkDateTimeUtils.stringToTimestamp``. And where it refuses a value it does so as a whole.
 """
 
 from __future__ import annotations
@@ -14,24 +17,27 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
-from airflow_provider.streaming.json.json_decoder import misfit
+from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
-_SHOWN_BYTES: Final = 40
+_SHOWN: Final = 40
+_YEAR: Final = re.compile(r"\s*[+-]?\d{4}")
+_NUMBER: Final = re.compile(rb"-?\d+")
+_YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(rb"-?\d{1,20}")
 _OPENED_BY: Final = {"ARRAY": b"[", "MAP": b"{", "STRUCT": b"{"}
 _DECIMAL: Final = re.compile(r"DECIMAL\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)")
 _HOURS: Final = 24
-_NOT_FINITE: Final = ("NaN", "+INF", "-INF", "Infinity", "+Infinity", "-Infinity")
 _DAY_CHARS: Final = len("2026-01-31")
 
 
 @dataclass(frozen=True)
-class SchemaMisfit:
-    """Finds the column in values of one schema, and the place in it where it is a ``STRUCT``, ``ARRAY`` or ``MAP``.
+class SparkJson:
+    """What is to be known of values that Spark decodes by one schema.
 
     Args:
         schema: in Spark DDL; None, or one that is not understood here, has no columns.
@@ -39,23 +45,53 @@ class SchemaMisfit:
 
     schema: str | None = None
 
-    def reason(self, value: bytes) -> str | None:
+    def misread(self, values: pa.ChunkedArray) -> dict[int, str]:
+        """By index, the column that would be read as nobody wrote it; a value that is no JSON is left out.
+
+        Fields within a ``STRUCT``, ``ARRAY`` or ``MAP`` are not looked at.
+        """
+        if not self._checks:
+            return {}
+        found = ((at, self._misread(value)) for at, value in enumerate(values.to_pylist()) if value is not None)
+        return {at: reason for at, reason in found if reason is not None}
+
+    def misfit(self, value: bytes) -> str | None:
         """The column that a value does not fit, its type, and what was found; None where none is seen.
 
-        Args:
-            value: a JSON object that Spark did not take for the schema.
+        With the place in it where it is a ``STRUCT``, ``ARRAY`` or ``MAP``. For the message: nothing is decided here.
         """
         try:
             return next(_misfits(_within(self._types, value)), None)
         except (msgspec.MsgspecError, ValueError, IndexError, StopIteration, RecursionError):
             return None
 
+    def _misread(self, value: bytes) -> str | None:
+        try:
+            fields = self._decoder.decode(value)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        for at, (name, check) in enumerate(self._checks):
+            if (wrong := check(bytes(getattr(fields, f"f{at}")))) is not None:
+                return f"column {name!r} {wrong}"
+        return None
+
     @cached_property
     def _types(self) -> dict[str, SqlType]:
         return parse_schema(self.schema) or {} if self.schema is not None else {}
 
+    @cached_property
+    def _checks(self) -> list[tuple[str, Callable[[bytes], str | None]]]:
+        return [(name, _MISREAD[kind.name]) for name, kind in self._types.items() if kind.name in _MISREAD]
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        # A column's name need not be a Python name.
+        names = {f"f{at}": name for at, (name, _) in enumerate(self._checks)}
+        fields = [(field, msgspec.Raw, msgspec.Raw(b"null")) for field in names]
+        return msgspec.json.Decoder(msgspec.defstruct("Value", fields, rename=names))
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is built on demand."""
+        """Without what is built on demand: classes made here cannot be pickled."""
         return {"schema": self.schema}
 
 
@@ -81,7 +117,7 @@ def _misfits(fields: Iterable[tuple[str, SqlType, bytes]]) -> Iterator[str]:
 
 
 def _why(kind: SqlType, token: bytes) -> str | None:
-    is_none = f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none"
+    is_none = f"{token[:_SHOWN].decode('utf-8', 'replace')} is none"
     if kind.name in _BITS:
         if not _INTEGER.fullmatch(token):
             return is_none
@@ -99,7 +135,7 @@ def _too_many_digits(kind: SqlType, token: bytes) -> str | None:
     number = Decimal(_text(token))
     if number == 0 or number.adjusted() < digits:
         return None
-    return f"{_text(token)[:_SHOWN_BYTES]} has more than {digits} digits before the point"
+    return f"{_text(token)[:_SHOWN]} has more than {digits} digits before the point"
 
 
 def _is_decimal(_: SqlType, token: bytes) -> bool:
@@ -111,7 +147,7 @@ def _is_decimal(_: SqlType, token: bytes) -> bool:
 
 def _is_float(token: bytes) -> bool:
     """A number, or one of the texts that Spark takes for what is none."""
-    return token[:1] not in b"tf[{" and (token[:1] != b'"' or _text(token) in _NOT_FINITE)
+    return token[:1] not in b"tf[{" and (token[:1] != b'"' or _text(token) in NOT_FINITE)
 
 
 def _is_time(_: SqlType, token: bytes) -> bool:
@@ -128,7 +164,12 @@ def _is_time(_: SqlType, token: bytes) -> bool:
 
 
 def _text(token: bytes) -> str:
-    return str(msgspec.json.decode(token)) if token[:1] == b'"' else token.decode()
+    text = _string(token)
+    return token.decode() if text is None else text
+
+
+def _string(token: bytes) -> str | None:
+    return str(msgspec.json.decode(token)) if token[:1] == b'"' else None
 
 
 _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
@@ -141,3 +182,29 @@ _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
     "TIMESTAMP_NTZ": _is_time,
     **{name: lambda kind, token: token[:1] == _OPENED_BY[kind.name] for name in _OPENED_BY},
 }
+
+
+def _of_decimal(token: bytes) -> str | None:
+    text = _string(token)
+    if text is None or "," not in text:
+        return None
+    return f"is {_shown(text)}: a comma is no part of a number in JSON. Write 1234.5, as a number or as a text"
+
+
+def _of_timestamp(token: bytes) -> str | None:
+    text = _string(token)
+    if text is not None:
+        return None if _YEAR.match(text) else f"is {_shown(text)}, which has no date"
+    if _NUMBER.fullmatch(token) and (len(token) > len("-62135596800") or int(token) not in _YEARS_1_TO_9999):
+        return (
+            f"is {token[:_SHOWN].decode()}: a number is read as seconds since 1970, and these lie outside of the years "
+            "1 to 9999. Are they milliseconds? Then write a text, or declare the column BIGINT"
+        )
+    return None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+_MISREAD: Final = {"DECIMAL": _of_decimal, "TIMESTAMP": _of_timestamp}

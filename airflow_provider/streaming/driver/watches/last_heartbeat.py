@@ -1,19 +1,64 @@
-"""Deletes what was processed of the topics between a job's stages."""
+"""What is done with an instance's last heartbeat: its figures are kept, and what it has processed is deleted."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
+from airflow_provider.common.clock import now_ms
+from airflow_provider.common.in_thread import RepeatedLook
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.metrics import MetricsRecord, metrics_record
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState
+from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 
-log = logging.getLogger(__name__)
 
-_EVERY_S: Final = 30.0
+class RecordWriter(Protocol):
+    """What is needed here of a `MetricsWriter`."""
+
+    def send(self, record: MetricsRecord) -> None:
+        """Send without waiting for it to be stored."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+class MetricsReport(RepeatedLook):
+    """Writes what the last heartbeat said, and how large each store is: a record a minute, which is kept for a week.
+
+    It asks no worker, no JVM and no task.
+
+    Args:
+        status: its last heartbeat; None before the first.
+        store_bytes: what a task's store takes on disk; None where that is not known.
+        connect: makes the writer; called by the thread, and again where that failed.
+    """
+
+    def __init__(
+        self,
+        settings: InstanceSettings,
+        status: Callable[[], InstanceStatus | None],
+        store_bytes: Callable[[TaskId], int | None],
+        connect: Callable[[], RecordWriter],
+    ) -> None:
+        super().__init__("metrics", settings.metrics_interval_s, "the figures of this minute are not kept")
+        self._status, self._store_bytes, self._connect = status, store_bytes, connect
+        self._writer: RecordWriter | None = None
+
+    def look(self) -> None:
+        """See `RepeatedLook`."""
+        self._writer = self._writer or self._connect()
+        status = self._status()
+        if status is None:
+            return
+        sizes = {task.task: size for task in status.tasks if (size := self._store_bytes(task.task)) is not None}
+        self._writer.send(metrics_record(status, sizes, now_ms()))
+
+    def leave(self) -> None:
+        """See `RepeatedLook`."""
+        if self._writer is not None:
+            self._writer.close()
 
 
 class RecordDeletion(Protocol):
@@ -23,8 +68,8 @@ class RecordDeletion(Protocol):
         """Delete the records of a topic's partitions before an offset."""
 
 
-class RepartitionPurge:
-    """Looks each half minute, in a thread of its own, at what the instance's tasks have committed.
+class RepartitionPurge(RepeatedLook):
+    """Looks each half minute at what the instance's tasks have committed; a job of one stage has nothing to look at.
 
     A topic between two stages keeps its records for ever, so that none is lost that was not processed. Whoever runs the
     task deletes those before the task's committed position, as Kafka Streams does
@@ -32,7 +77,6 @@ class RepartitionPurge:
 
     Args:
         status: gives the instance's last heartbeat; None before the first.
-        interval_s: between two looks.
     """
 
     def __init__(
@@ -40,24 +84,18 @@ class RepartitionPurge:
         admin: RecordDeletion,
         job: CompiledJob,
         status: Callable[[], InstanceStatus | None],
-        interval_s: float = _EVERY_S,
+        interval_s: float = 30.0,
     ) -> None:
-        self._admin, self._status, self._interval_s = admin, status, interval_s
+        super().__init__("repartition-purge", interval_s, "what stages have processed is not deleted for now")
+        self._admin, self._status = admin, status
         self._topics = {stage.number: stage.source.topic for stage in job.stages if stage.source.from_stage}
         self._seen: Mapping[TaskId, int] = {}
         self._deleted: dict[TaskId, int] = {}
-        self._logged = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="repartition-purge", daemon=True)
 
     def start(self) -> None:
-        """Begin to look; a job of one stage has nothing to look at."""
+        """See `RepeatedLook`."""
         if self._topics:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more; returns at once."""
-        self._stop.set()
+            super().start()
 
     def look(self) -> None:
         """Delete what was committed at the look before."""
@@ -79,17 +117,6 @@ class RepartitionPurge:
             self._admin.delete_records(self._topics[stage], of_stage)
             self._deleted |= {TaskId(stage, partition): offset for partition, offset in of_stage.items()}
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            try:
-                self.look()
-                self._logged = ""
-            except Exception as error:
-                # Nothing waits for it; the topics only grow meanwhile.
-                if repr(error) != self._logged:
-                    self._logged = repr(error)
-                    log.warning("what was processed of the repartition topics is not deleted for now: %s", error)
-
 
 def next_purge(
     before: Mapping[TaskId, int], committed: Mapping[TaskId, int], deleted: Mapping[TaskId, int]
@@ -101,9 +128,7 @@ def next_purge(
     (`slot_decisions.with_overlap`).
 
     Args:
-        before: source offsets at the look before.
         committed: source offsets now, of the tasks that run here.
-        deleted: up to where records were deleted.
     """
     due = {task: min(before[task], offset) - 1 for task, offset in committed.items() if task in before}
     return {task: offset for task, offset in due.items() if offset > deleted.get(task, 0)}
