@@ -56,8 +56,6 @@ class ControlOperator(DeferrableControl):
 
         Raises:
             FencedError: others took over again and again.
-            TopicMissingError: the application's topics do not exist.
-            BrokerUnreachableError: no broker answered.
         """
         from airflow_provider.control.topics.publisher import publish_by
 
@@ -122,7 +120,6 @@ def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_d
 
     Raises:
         AirflowSkipException: it is to be deployed first.
-        BrokerUnreachableError: no broker answered.
     """
     if (dag_id := parse_optional(deploy_dag_id)) is None or _was_deployed(hook, application_id):
         return

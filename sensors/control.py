@@ -40,6 +40,11 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         timeout: Airflow's name for ``timeout_s``, which is a template field as on the operators; it wins.
         kwargs: ``application_id`` and the others of `DeferrableControl` and of Airflow's sensors; with ``soft_fail`` or
             ``never_fail``, it skips instead of failing when the time is over or the state cannot be reached any more.
+
+    Raises:
+        ConfigurationError: an argument or the connection is not what it has to be.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
     """
 
     ui_color = "#dcfce7"
@@ -107,7 +112,6 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         """Return what was seen.
 
         Raises:
-            TopicMissingError: the application has no control topics.
             InstanceError: the state cannot be reached any more.
             SensorDeadlineError: it was not reached in time.
         """

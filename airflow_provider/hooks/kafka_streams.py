@@ -112,7 +112,6 @@ class KafkaStreamsHook(BaseHook):
         Raises:
             ConfigurationError: the description does not say how many partitions there are.
             TopicMissingError: there are no control topics, or there is no such changelog.
-            BrokerUnreachableError: no broker answered.
         """
         from airflow_provider.control.application.job_topics import application_tasks
 
@@ -125,7 +124,6 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: there are no control topics.
-            BrokerUnreachableError: no broker answered.
         """
         from airflow_provider.control.application.job_topics import with_what_is_gone
 
@@ -143,17 +141,12 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: they do not exist.
-            BrokerUnreachableError: their end was not reached in time.
         """
         with self.reader(application_id) as reader:
             return reader.read_to_end()
 
     def write(self, application_id: str, *values: Value) -> None:
-        """Store commands, deployments or records that need no fencing.
-
-        Raises:
-            BrokerUnreachableError: one was not stored in time.
-        """
+        """Store commands, deployments or records that need no fencing."""
         from airflow_provider.control.topics.writer import write_control
 
         write_control(self.connection, application_id, *values)
@@ -163,7 +156,6 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: the application has no history topic.
-            BrokerUnreachableError: they were not stored in time.
         """
         from airflow_provider.control.history.topic import write_history
 
@@ -180,7 +172,6 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: the application has no history topic.
-            BrokerUnreachableError: its end was not reached in time.
         """
         from airflow_provider.control.history.topic import read_history
 
@@ -194,7 +185,6 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: the application has no metrics topic.
-            BrokerUnreachableError: its end was not reached in time.
         """
         from airflow_provider.control.outlook.metrics_topic import read_metrics
 

@@ -189,7 +189,6 @@ def check_store(admin: TopicAdmin, view: ControlView, store: str) -> None:
 
     Raises:
         ConfigurationError: the application has no such changelog, or it may not be seen.
-        BrokerUnreachableError: no broker answered.
     """
     if view.job is not None:
         return

@@ -32,8 +32,6 @@ def write_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
-        ConfigurationError: it may not be written.
-        BrokerUnreachableError: they were not stored in time.
     """
     topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
     errors = ConnectionErrors(connection, logs=False)
@@ -95,8 +93,6 @@ def read_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
-        ConfigurationError: it may not be read.
-        BrokerUnreachableError: the end was not reached in time.
     """
     topic = history_topic(application_id)
     found: dict[bytes, HistoryRecord] = {}

@@ -119,9 +119,6 @@ def read_commits(
 
     Args:
         positions: by task, the offset of the first record to read.
-
-    Raises:
-        BrokerUnreachableError: its end was not reached in time.
     """
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
     for topic, tasks in topics.tasks_by_topic(positions).items():
@@ -169,7 +166,6 @@ def last_of_tasks(
         read: makes it of a commit record; None leaves the record out.
 
     Raises:
-        BrokerUnreachableError: an end was not reached in time.
         StatefulStreamsError: there is no such topic, or it may not be read.
     """
     found: dict[TaskId, T | None] = dict.fromkeys(ends)

@@ -58,8 +58,6 @@ class AssignmentPublisher:
     A publisher that was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
 
     Raises:
-        ConfigurationError: the connection's user lacks a right.
-        BrokerUnreachableError: the coordinator did not answer in time.
         AssignmentError: the newest assignment cannot be read.
     """
 
@@ -114,7 +112,6 @@ class AssignmentPublisher:
         Raises:
             AssignmentError: the generation is not the one after the newest.
             FencedError: a newer publisher exists. Nothing was written.
-            ConfigurationError: the topic may not be written.
         """
         newest = self.view.assignment.generation if self.view.assignment else 0
         if assignment is not None and assignment.generation <= newest:
@@ -237,7 +234,6 @@ def publish_by(
     Raises:
         FencedError: others took over again and again.
         TopicMissingError: the application's topics do not exist.
-        BrokerUnreachableError: no broker answered.
     """
     if look:
         with ControlReader(connection, application_id) as reader:

@@ -58,8 +58,6 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic does not exist.
-            ConfigurationError: a control topic may not be read.
-            BrokerUnreachableError: the end was not reached in time.
         """
         ends: dict[str, int | None] = {}
         for topic in self._cursor.topics:
@@ -100,7 +98,6 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
 
@@ -119,7 +116,6 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         before, deadline = self.view.watcher, time.monotonic() + timeout_s
         while self.view.watcher is before and time.monotonic() < deadline:
@@ -136,7 +132,6 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         changed = self._drain(timeout_s)
         if not changed and self._cursor.look_due(time.monotonic()):

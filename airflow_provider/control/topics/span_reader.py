@@ -98,7 +98,6 @@ class SpanReader:
             spans: by partition, the offset to begin at, and the one after the last, at which no transaction is open.
 
         Raises:
-            BrokerUnreachableError: the end was not reached in time.
             TopicDamagedError: a record is not what was written.
             StatefulStreamsError: there is no such topic or partition, or it may not be read.
         """

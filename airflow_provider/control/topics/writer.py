@@ -66,12 +66,7 @@ class ControlWriter:
             raise self._refused
 
     def write(self, value: Value, timeout_s: float = 10.0) -> None:
-        """Send and wait until it is stored.
-
-        Raises:
-            ConfigurationError: the topic may not be written.
-            BrokerUnreachableError: it was not stored within the deadline.
-        """
+        """Send and wait until it is stored."""
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -123,10 +118,6 @@ def write_control(connection: KafkaConnection, application_id: str, *values: Val
 
     Args:
         timeout_s: how long each may take.
-
-    Raises:
-        ConfigurationError: a topic may not be written.
-        BrokerUnreachableError: one was not stored in time. Those before it are.
     """
     with ControlWriter(connection, application_id) as writer:
         for value in values:
