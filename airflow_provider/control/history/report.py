@@ -11,7 +11,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.history import CLOCKS_AGREE_MS, HistoryRecord, RtoParts
 from airflow_provider.control.records.incident import IncidentRecord, Recovery
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
-from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 
 
@@ -132,16 +131,7 @@ def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
         resumed_offsets={t.task: t.resumed_offset for t in known if t.resumed_offset is not None},
         owned_at_ms=_last(owned),
         first_commit_at_ms=_last(committed),
-        restores=tuple(
-            TaskRestore(
-                task=task.task,
-                instance=names[task.task],
-                records=task.restore.records,
-                bytes=task.restore.bytes,
-                took_s=task.restore.took_s,
-            )
-            for task in known
-        ),
+        restores=tuple(task.restore_on(names[task.task]) for task in known),
         without_input=idle,
         lost_records=sum(task.lost_records for task in known) if known and len(known) == len(owners) else None,
     )
