@@ -97,12 +97,7 @@ class AssignTasksOperator(ControlOperator):
         return self._wait_until_warm(answer) if parse_flag("balance", self.balance) else answer
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Publish the next step towards an even load, until there is none.
-
-        Raises:
-            InstanceError: a task failed.
-            DeadlineError: copies were not warm in time.
-        """
+        """Publish the next step towards an even load, until there is none."""
         super().execute_complete(context, event)
         answer = self.publish_by(self._publish)
         return self._wait_until_warm(answer) if answer["changed"] else answer

@@ -119,12 +119,7 @@ class InjectFaultOperator(ControlOperator):
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was done.
-
-        Raises:
-            InstanceError: the instance refuses, or there is no note of the fault any more.
-            DeadlineError: it did not do it in time.
-        """
+        """Return what was done."""
         fault_id, by = self.task_of_run(context), str(context["run_id"])
         view = self.hook.read(self.application_id)
         fault = view.faults.get(fault_id)

@@ -215,12 +215,7 @@ class ReplayChangelogOperator(ControlOperator):
         return self.wait_for(TasksReplayed(self.instance, replay.id, tasks))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was restored, and note it in the history.
-
-        Raises:
-            InstanceError: the instance ended, or a task failed.
-            DeadlineError: the copies were not whole in time.
-        """
+        """Return what was restored, and note it in the history."""
         try:
             restored: dict[str, Any] = super().execute_complete(context, event)
         except StatefulStreamsError as error:
@@ -340,6 +335,9 @@ class SnapshotStandbysOperator(StandbyCommandOperator):
 
     They are taken whether they are due or not, but only of a store that is at the end of its changelog and, where its
     active's digest is known, certified.
+
+    Args:
+        kwargs: see `StandbyCommandOperator`.
 
     Returns:
         By instance and task, the changelog offset of its snapshot.

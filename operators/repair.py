@@ -34,6 +34,9 @@ class ListRepairsOperator(ControlOperator):
 
     Returns:
         For each incident a mapping: ``incident_id``, its ``instance``, and whether that is gone, to ``replace`` it.
+
+    Raises:
+        TopicMissingError: the application has no control topics.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")

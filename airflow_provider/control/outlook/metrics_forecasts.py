@@ -1,4 +1,4 @@
-"""All that an application's metrics say of its future: pure functions."""
+"""All that an application's metrics say of its future: pure functions, of the oldest record first."""
 
 from __future__ import annotations
 
@@ -97,11 +97,7 @@ class ChangelogGrowth:
 
 
 def changelog_growths(records: Sequence[MetricsRecord], now_ms: int) -> dict[TaskId, ChangelogGrowth]:
-    """By task, how fast its changelog grows.
-
-    Args:
-        records: the oldest first.
-    """
+    """By task, how fast its changelog grows."""
     sizes = store_series(records)
     return {
         task_id: _growth(task_id, ends, sizes.get(task_id, ()), now_ms)
@@ -211,7 +207,6 @@ def metrics_forecasts(
     """All forecasts.
 
     Args:
-        records: the oldest first.
         instances: those whose disks matter; None for all that wrote a record.
         max_rto_s: what a failover may take that replays a whole changelog; None for no such promise.
         basis: what failovers take, from the history; needed with `max_rto_s`.

@@ -225,21 +225,13 @@ _DAY_S = 86_400
 
 
 def passed_drill(records: Iterable[HistoryRecord]) -> HistoryRecord | None:
-    """The drill that was passed last; None where none was.
-
-    Args:
-        records: what the application went through, of any kind.
-    """
+    """The drill that was passed last; None where none was."""
     passed = (r for r in records if r.kind is HistoryKind.DRILL and r.outcome is HistoryOutcome.PASSED)
     return max(passed, key=_ended_ms, default=None)
 
 
 def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: int) -> str | None:
-    """What is wrong with the age of the last drill that was passed, in one line; None where it is young enough.
-
-    Args:
-        records: what the application went through, of any kind.
-    """
+    """What is wrong with the age of the last drill that was passed, in one line; None where it is young enough."""
     drills = [record for record in records if record.kind is HistoryKind.DRILL]
     newest = passed_drill(drills)
     passed = None if newest is None else _ended_ms(newest)

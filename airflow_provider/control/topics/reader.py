@@ -29,7 +29,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 class ControlReader:
     """The newest state of an application's control topics.
 
-    Not safe for several threads. Close it, or use it as a context manager.
+    Not safe for several threads. Close it, or use it as a context manager. All that reads raises `TopicMissingError`
+    where the brokers have not known a control topic for 20 s.
 
     Args:
         statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
@@ -95,9 +96,6 @@ class ControlReader:
 
         Returns:
             Those that sent none.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
 
@@ -113,9 +111,6 @@ class ControlReader:
 
         Returns:
             Whether one did.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         before, deadline = self.view.watcher, time.monotonic() + timeout_s
         while self.view.watcher is before and time.monotonic() < deadline:
@@ -129,9 +124,6 @@ class ControlReader:
 
         Returns:
             Whether the view changed.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         changed = self._drain(timeout_s)
         if not changed and self._cursor.look_due(time.monotonic()):
