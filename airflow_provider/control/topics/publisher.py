@@ -16,10 +16,10 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.history import HistoryRecord, history_key, history_value
+from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import InstanceStatus
-from airflow_provider.control.topics.codec import claim_key, to_key, to_value
+from airflow_provider.control.topics.codec import claim_key, to_key, to_value, topic_of
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView, outdated
 from airflow_provider.control.topics.writer import ControlWriter
@@ -157,12 +157,10 @@ class AssignmentPublisher:
             self._producer.client.poll(0)
 
     def _produce(self, value: Assignment | _Beside) -> None:
-        if isinstance(value, HistoryRecord):
-            topic = history_topic(self._application_id)
-            self._producer.client.produce(topic, history_value(value), history_key(value), partition=0)
-            return
-        key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
-        self._producer.client.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)
+        topic, key = topic_of(value, self._application_id), to_key(value)
+        if isinstance(value, InstanceStatus):
+            topic, key = assignment_topic(self._application_id), claim_key(value.instance)
+        self._producer.client.produce(topic, to_value(value), key, partition=0)
 
 
 def _refusal(error: KafkaException, application_id: str) -> AccessError | None:
