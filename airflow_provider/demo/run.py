@@ -121,11 +121,7 @@ class Backlog:
         self._ends.close()
 
     def is_empty(self, view: ControlView) -> bool:
-        """Whether all that lies there now is processed; not before it is known.
-
-        Args:
-            view: read before this is called.
-        """
+        """Whether all that lies there now is processed, by a view that was read before; not before it is known."""
         offsets = positions(view, self._stage)
         try:
             ends = self._ends.look(offsets)

@@ -57,12 +57,7 @@ class WantedTopics:
         return spec if partitions else dataclasses.replace(spec, partitions=None)
 
     def known(self, num_tasks: int | None, ran: bool) -> WantedTopics:
-        """The same, by what the control topics hold.
-
-        Args:
-            num_tasks: how many tasks are assigned; None before the first assignment.
-            ran: whether an instance has sent a status.
-        """
+        """The same, by what the control topics hold."""
         return dataclasses.replace(self, num_tasks=num_tasks, ran=ran or num_tasks is not None)
 
     def own(self) -> tuple[TopicSpec, ...]:

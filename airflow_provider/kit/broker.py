@@ -147,8 +147,6 @@ class EmbeddedBroker:
         """Return when the broker names itself to a client, which it does once its controller has registered it.
 
         Args:
-            deadline: on the monotonic clock, in seconds.
-            timeout_s: how long it was given.
             logs_before: how long its logs were (`BrokerFolder.log_sizes`): the rest is quoted in errors.
 
         Raises:

@@ -122,9 +122,7 @@ class RunFolder:
         """Clear the folders of earlier launches of the instance whose process ended, and remove the outdated ones.
 
         Args:
-            max_folders: how many of them are kept.
             max_days: how old they may become; the newest is kept however old it is.
-            now_s: epoch seconds; None for now.
         """
         now_s = time.time() if now_s is None else now_s
         ended = [folder for folder in self._earlier() if not folder.in_use()]

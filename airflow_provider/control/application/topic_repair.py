@@ -46,7 +46,6 @@ def find_described_problems(
     Args:
         view: what the control topics hold; None where there are none.
         job: as it was described there, or as another version of the job file says it; with all partitions known.
-        replication_factor: at least so many replicas; None accepts any.
     """
     names = [*job.names(TopicKind.SOURCE), *(spec.name for spec in topic_specs(job, replication_factor))]
     found = {name: admin.describe(name) for name in names}
@@ -71,9 +70,6 @@ def find_topic_advice(
 def repair_topic(admin: TopicAdmin, finding: TopicFinding) -> str:
     """Do what `TopicFinding.repair` says; what is to be kept, its caller keeps.
 
-    Args:
-        finding: one that has a repair.
-
     Returns:
         What was done.
     """
@@ -94,9 +90,6 @@ def find_current_changelog(
     """The changelog of another store, into which the newest owners of the tasks committed; None where none is found.
 
     A process has one store. So where this is found, nothing of the newest state is in a changelog that is missing.
-
-    Args:
-        stores: those of which it is not looked for.
     """
     assignment = view.assignment
     if assignment is None:

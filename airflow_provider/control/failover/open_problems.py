@@ -42,11 +42,7 @@ def watched_by(last: Watcher | None, *, watched: bool) -> str:
 
 
 def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
-    """What is wrong, and what to look at, in one line.
-
-    Args:
-        at_ms: now, by the watcher's clock.
-    """
+    """What is wrong, and what to look at, in one line."""
     return (
         f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
         f"it: is the DAG {application_id}_failover paused or stale, or does its file not parse? "

@@ -209,9 +209,6 @@ def note_history(
 ) -> bool:
     """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
 
-    Args:
-        write: as `control.history.topic.write_history` for a cluster.
-
     Returns:
         Whether they are stored.
     """

@@ -73,11 +73,7 @@ def recent_losses(
 
 
 def loss_lines(losses: Mapping[TaskId, Losses], when: str) -> Iterator[str]:
-    """A line for each of the two kinds of which there were some.
-
-    Args:
-        when: in words.
-    """
+    """A line for each of the two kinds of which there were some."""
     late = {task: one.late for task, one in losses.items()}
     if any(late.values()):
         in_all = sum(one.late_in_all for one in losses.values())

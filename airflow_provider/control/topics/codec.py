@@ -131,9 +131,7 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
     late must not hide the truth. Unknown keys are ignored, so that a newer version can write more.
 
     Args:
-        view: changed in place.
         value: the record's value; None deletes.
-        appended_ms: the broker's append time, epoch ms.
 
     Returns:
         Whether the view changed. A record that cannot be read changes nothing but the view's ``unreadable``, so that

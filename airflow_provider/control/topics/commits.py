@@ -115,11 +115,7 @@ def read_commits(
     positions: Mapping[TaskId, int],
     timeout_s: float = 120.0,
 ) -> dict[TaskId, list[Commit]]:
-    """The commits of each task since a position, in their order; none where there is no such topic.
-
-    Args:
-        positions: by task, the offset of the first record to read.
-    """
+    """The commits of each task since a position, in their order; none where there is no such topic."""
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
     for topic, tasks in topics.tasks_by_topic(positions).items():
         try:
