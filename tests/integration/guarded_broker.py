@@ -19,9 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.application.rights import Acl, Role, acls_of
 from airflow_provider.control.records.job_description import JobDescription
-from airflow_provider.kafka.acl import Acl
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
