@@ -15,9 +15,8 @@ from airflow_provider.cli.task_tables import (
     task_totals,
 )
 from airflow_provider.cli.text import ago, causes, listed, shortened
-from airflow_provider.common.figures import number, seconds, utc
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.common.table import table
+from airflow_provider.common.table import number, seconds, table, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
 from airflow_provider.control.outlook.losses import Losses, late_outlooks, loss_lines

@@ -15,9 +15,9 @@ from airflow_provider.cli.instance import await_running, start_deployment
 from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
-from airflow_provider.common.figures import seconds
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.interruption import interruptible
+from airflow_provider.common.table import seconds
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.drills.readiness import fault_over, fault_taken, readiness_problems, redundancy_back

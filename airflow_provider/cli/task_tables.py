@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_provider.cli.text import ago, causes, listed, listed_names
-from airflow_provider.common.figures import seconds
-from airflow_provider.common.table import table
+from airflow_provider.common.table import seconds, table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.command import RESTART

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider.common.figures import utc_cell
+from airflow_provider.common.table import utc_cell
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from airflow_provider.common.figures import mib
+from airflow_provider.common.table import mib
 from airflow_provider.kafka.topic_spec import (
     DELETE_RETENTION,
     MIN_IN_SYNC,

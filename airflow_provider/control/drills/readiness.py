@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.common.figures import mib
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems, watch_problem
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider.common.figures import utc
+from airflow_provider.common.table import utc
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.incident import SILENT_AFTER_S, Unanswered, Watcher
 from airflow_provider.control.records.status import Role, TaskState

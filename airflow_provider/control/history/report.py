@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider.common.figures import number, seconds, utc_cell
-from airflow_provider.common.table import table_lines
+from airflow_provider.common.table import number, seconds, table_lines, utc_cell
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.history import CLOCKS_AGREE_MS, HistoryRecord, RtoParts
 from airflow_provider.control.records.incident import IncidentRecord, Recovery

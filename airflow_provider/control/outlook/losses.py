@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.common.figures import utc
+from airflow_provider.common.table import utc
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider.common.figures import mib
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook, Point, forecast, too_few, trend
 from airflow_provider.control.outlook.predicted_rto import RestoreRate, RtoBasis, observed_restore_rate

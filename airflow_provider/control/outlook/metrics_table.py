@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from airflow_provider.common.figures import mib, number, utc_cell
-from airflow_provider.common.table import table
+from airflow_provider.common.table import mib, number, table, utc_cell
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from airflow_provider.common.figures import mib
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.open_problems import open_incidents

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider.common.figures import mib
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import RtoBasis, predict_by
 from airflow_provider.control.records.task_state import TaskState

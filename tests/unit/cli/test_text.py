@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider.cli.text import ago, causes, listed_names
-from airflow_provider.common.figures import seconds
+from airflow_provider.common.table import seconds
 
 
 @pytest.mark.parametrize(
