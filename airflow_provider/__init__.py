@@ -19,6 +19,4 @@ __version__ = "0.1.0"
 __all__ = ["Callbacks", "Drill", "Instance", "Slo", "StreamDags", "__version__", "stream_dags"]
 
 # Loaded with the first use: a Spark worker imports this package without Airflow.
-__getattr__ = lazy_names(
-    __name__, dict.fromkeys(("Callbacks", "Drill", "Instance", "Slo", "StreamDags", "stream_dags"), "factory")
-)
+__getattr__ = lazy_names(__name__, {"factory": ("Callbacks", "Drill", "Instance", "Slo", "StreamDags", "stream_dags")})

@@ -10,12 +10,7 @@ _INCIDENTS: Final = "incidents"
 
 
 def incidents(application_id: str, watcher: AssetWatcher) -> Asset:
-    """The asset that gets an event for each failure of the application.
-
-    Args:
-        application_id: whose DAGs were made by `stream_dags`.
-        watcher: sees the failures.
-    """
+    """The asset that gets an event for each failure of the application."""
     return _asset(application_id, _INCIDENTS, watchers=[watcher])
 
 
@@ -28,9 +23,6 @@ def answers(application_id: str) -> Asset:
     """The asset that gets an event when a failover of the application answered incidents: a DAG may be scheduled on it.
 
     Its extra, ``answers``, is a list of `FailoverAnswer` as plain values.
-
-    Args:
-        application_id: whose DAGs were made by `stream_dags`.
     """
     return _asset(application_id, "answers")
 

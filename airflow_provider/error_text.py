@@ -31,7 +31,6 @@ def bounded(text: str, limit: int = MAX_ERROR_CHARS) -> str:
 
     Args:
         text: of any length; lone surrogates become question marks.
-        limit: in characters.
     """
     if len(text) > limit:
         note = f" ... ({len(text):,} characters in all) ... "

@@ -32,7 +32,6 @@ _TEXT_FIELDS = {
 }
 """Of a connection's form: label and description."""
 _SECRET_FIELDS = {"ssl_key_password"}
-_SENSORS = ("figures", "states")
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -48,30 +47,10 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "operators": [
-            {
-                "integration-name": _NAME,
-                "python-modules": [f"airflow_provider.operators.{name}" for name in _OPERATORS],
-            }
-        ],
-        "sensors": [
-            {
-                "integration-name": _NAME,
-                "python-modules": [f"airflow_provider.sensors.{name}" for name in _SENSORS],
-            }
-        ],
-        "hooks": [
-            {
-                "integration-name": _NAME,
-                "python-modules": ["airflow_provider.hooks.kafka_streams", "airflow_provider.hooks.spark_instance"],
-            }
-        ],
-        "triggers": [
-            {
-                "integration-name": _NAME,
-                "python-modules": ["airflow_provider.triggers"],
-            }
-        ],
+        "operators": _modules(*(f"operators.{name}" for name in _OPERATORS)),
+        "sensors": _modules("sensors.figures", "sensors.states"),
+        "hooks": _modules("hooks.kafka_streams", "hooks.spark_instance"),
+        "triggers": _modules("triggers"),
         "extra-links": [f"airflow_provider.links.{name}" for name in _LINKS],
         "config": {
             "stateful_streams": {
@@ -130,6 +109,10 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
     }
+
+
+def _modules(*names: str) -> list[dict[str, Any]]:
+    return [{"integration-name": _NAME, "python-modules": [f"airflow_provider.{name}" for name in names]}]
 
 
 def _text_fields() -> dict[str, Any]:

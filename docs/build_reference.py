@@ -9,7 +9,6 @@ import importlib
 import inspect
 import os
 import pkgutil
-import re
 import sys
 import tempfile
 import warnings
@@ -26,7 +25,6 @@ docstrings, by `make docs`: correct them, not it.
 """
 # Of every operator of Airflow.
 _INHERITED = {"kwargs", "retries", "retry_delay", "execution_timeout"}
-_ELSEWHERE = re.compile(r"- `kwargs`: see `\w+`\.")
 
 # What a job file, a DAG file or a test of a user may import. A package stands for its modules, too.
 PUBLIC = (
@@ -151,10 +149,8 @@ def _argument(kind: Any, name: str, argument: inspect.Parameter | None, said: li
     templates = getattr(kind, "template_fields", None)
     plain = templates is not None and argument is not None and name not in {*templates, *_INHERITED}
     first, *further = said or [f"`{'' if argument is None else argument.annotation}`"]
-    line = f"- `{name}{given}`{' (no template)' if plain else ''}: {first}"
-    if _ELSEWHERE.fullmatch(line) is None:
-        yield line
-        yield from (f"  {text}" for text in further)
+    yield f"- `{name}{given}`{' (no template)' if plain else ''}: {first}"
+    yield from (f"  {text}" for text in further)
 
 
 def _shown(default: Any) -> str:

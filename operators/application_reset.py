@@ -36,7 +36,6 @@ class ResetApplicationOperator(ControlOperator):
         confirm: the application's id, typed by a person; empty deletes nothing.
         stores: the names of its job's stores.
         delete_history: whether what is remembered of drills and failovers goes too.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``topics``, ``state`` (by instance the host and the folder of its stores), ``records`` (of the control topics,
@@ -102,7 +101,6 @@ class RemoveStateOperator(ControlOperator):
         confirm: the application's id, typed by a person; empty removes nothing.
         placement: of the instance. The stores of one that a supervisor keeps are on a host without a worker, and those
             of one on a Spark cluster on an executor's: what lies there is named, and left to a person.
-        kwargs: see `ControlOperator`.
 
     Returns:
         The ``folder``, the ``tasks`` whose stores lay there, and whether they were ``removed``.
@@ -110,7 +108,6 @@ class RemoveStateOperator(ControlOperator):
     Raises:
         InstanceError: the instance lives, or may be starting.
         ConfigurationError: `confirm` is something else.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "state_dir", "confirm", "placement")

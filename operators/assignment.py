@@ -57,7 +57,6 @@ class AssignTasksOperator(ControlOperator):
         store: of a job that was not described, by whose changelog the tasks are counted before the first assignment.
         balance: also even out the load, and wait until that is done, each step for ``timeout_s`` at most.
         reason: kept with the generation, for people.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``generation``, whether the last step ``changed`` anything, by task its ``active`` and ``standbys``, and
@@ -68,10 +67,6 @@ class AssignTasksOperator(ControlOperator):
         InstanceError: with `balance`, a task failed.
         DeadlineError: with `balance`, copies were not warm in time; says which.
         AssignmentError: no instance runs.
-        ConfigurationError: an argument is not what it has to be.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application's topics do not exist.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -102,12 +97,7 @@ class AssignTasksOperator(ControlOperator):
         return self._wait_until_warm(answer) if parse_flag("balance", self.balance) else answer
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Publish the next step towards an even load, until there is none.
-
-        Raises:
-            InstanceError: a task failed.
-            DeadlineError: copies were not warm in time.
-        """
+        """Publish the next step towards an even load, until there is none."""
         super().execute_complete(context, event)
         answer = self.publish_by(self._publish)
         return self._wait_until_warm(answer) if answer["changed"] else answer
@@ -155,16 +145,12 @@ class FailOverOperator(ControlOperator):
         application_id: the application; events of others are not looked at.
         instance: for a run that was started by hand: only this instance.
         num_standby_replicas: for a run that was started by hand: wanted standbys per task.
-        kwargs: see `ControlOperator`.
 
     Returns:
         A list with a `FailoverAnswer`, as plain values, for each incident that this run answered.
 
     Raises:
         AssignmentError: the assignment topic holds none, or one that cannot be read.
-        FencedError: other publishers took over again and again.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "num_standby_replicas")
@@ -248,14 +234,12 @@ class PromoteStandbyOperator(ControlOperator):
     Args:
         tasks: the task, such as ``0_3``, or several.
         to: the instance to promote; None takes each task's most caught-up healthy standby.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``generation`` and the ``active`` instance by task.
 
     Raises:
         AssignmentError: nothing is assigned yet, a task does not exist, or it has no healthy standby to promote.
-        FencedError: other publishers took over again and again.
         InstanceError: the task failed there, or a newer generation gave it to another.
         DeadlineError: it did not run in time.
     """

@@ -56,7 +56,6 @@ class CheckSloOperator(ControlOperator):
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
             names that DAG. None fails.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``generation`` of the assignment, how many ``instances`` and ``tasks`` were looked at, by task
@@ -65,8 +64,6 @@ class CheckSloOperator(ControlOperator):
 
     Raises:
         InstanceError: something is not as promised; a line for each.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -189,7 +186,6 @@ class CheckDrillReadinessOperator(ControlOperator):
             paused within the last half minute may still be watched.
         failover_asset: the name of the asset whose events start that DAG, which must be active; None does not ask.
         instance: the one that is to fail; None for the one with the most active tasks.
-        kwargs: see `ControlOperator`.
 
     Returns:
         The `Watcher` as plain values.
@@ -198,8 +194,6 @@ class CheckDrillReadinessOperator(ControlOperator):
         InstanceError: the application is not watched, its failover DAG is paused or its asset not active, an incident
             is open or has no answer, or a disk is too small, or there is none that the drill could hit; a line each.
         ConfigurationError: there is no such kind.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -252,7 +246,6 @@ class CheckBlackoutOperator(ControlOperator):
         blackout: the times in which none begins, such as ``["mon-fri 08:00-18:00 Europe/Vienna", "sat,sun"]`` (see
             `control.drills.blackout.Blackout.parse`); as text with semicolons between them, too. None for none.
         kind: of the drill, for that record.
-        kwargs: see `ControlOperator`.
 
     Raises:
         ConfigurationError: a time cannot be read, or there is no such kind.

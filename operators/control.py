@@ -45,20 +45,7 @@ class ControlOperator(DeferrableControl):
         return KafkaStreamsHook(self.kafka_conn_id)
 
     def publish_by(self, act: Callable[[AssignmentPublisher], T], *, look: bool = True) -> T:
-        """Let `act` read and publish; when another publisher takes over, let it read and publish again.
-
-        What has outlived its use in the control topics (`airflow_provider.control.topics.view`) is removed
-        after that.
-
-        Args:
-            act: called with a publisher that has just read the newest state.
-            look: see `airflow_provider.control.topics.publisher.publish_by`.
-
-        Raises:
-            FencedError: others took over again and again.
-            TopicMissingError: the application's topics do not exist.
-            BrokerUnreachableError: no broker answered.
-        """
+        """As `control.topics.publisher.publish_by`, for this application."""
         from airflow_provider.control.topics.publisher import publish_by
 
         return publish_by(self.hook.connection, self.application_id, act, look=look)
@@ -82,16 +69,8 @@ class ControlOperator(DeferrableControl):
         return f"{self.dag_id}/{context['run_id']}/{self.task_id}/{context['ti'].map_index}"
 
     def note_history(self, records: Iterable[HistoryRecord]) -> bool:
-        """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
-
-        Returns:
-            Whether they are stored.
-        """
-
-        def write(application_id: str, *records: HistoryRecord, timeout_s: float) -> None:
-            self.hook.write_history(application_id, *records, timeout_s=timeout_s)
-
-        return note_history(write, self.application_id, records, warn=self.log.warning)
+        """As `history.builder.note_history` does; the warning goes to the task's log."""
+        return note_history(self.hook.write_history, self.application_id, records, warn=self.log.warning)
 
     def end_history(self, kind: HistoryKind, id: str, reason: str | None = None) -> None:
         """Note in the history how something ended that has a record there; what cannot be written is a warning.
@@ -122,7 +101,6 @@ def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_d
 
     Raises:
         AirflowSkipException: it is to be deployed first.
-        BrokerUnreachableError: no broker answered.
     """
     if (dag_id := parse_optional(deploy_dag_id)) is None or _was_deployed(hook, application_id):
         return

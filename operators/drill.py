@@ -44,7 +44,6 @@ class InjectFaultOperator(ControlOperator):
         num_standby_replicas: how many warm standbys each task must have at that moment; None for all that it is
             assigned.
         timeout_s: how long it may take until the instance is gone, or reports that it has begun, in seconds.
-        kwargs: see `ControlOperator`.
 
     Returns:
         An `InjectedFault` as plain values.
@@ -56,8 +55,6 @@ class InjectFaultOperator(ControlOperator):
         ConfigurationError: the application has no such store. Nothing was done.
         DeadlineError: it did not do it in time.
         TopicMissingError: the application has no control topics, or no history.
-        FencedError: other publishers took over again and again.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -122,12 +119,7 @@ class InjectFaultOperator(ControlOperator):
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was done.
-
-        Raises:
-            InstanceError: the instance refuses, or there is no note of the fault any more.
-            DeadlineError: it did not do it in time.
-        """
+        """Return what was done."""
         fault_id, by = self.task_of_run(context), str(context["run_id"])
         view = self.hook.read(self.application_id)
         fault = view.faults.get(fault_id)
@@ -169,7 +161,6 @@ class CheckRecoveryOperator(ControlOperator):
         num_standby_replicas: how many warm standbys a task must have.
         max_rto_s: seconds from the failure to the first commit of the last task's next owner; None sets no limit.
         store: of a job that was not described, in whose changelog the commits are looked at.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``fault``, ``progress`` (input records by task since the fault), ``failover`` (a `FailoverReport`; None where

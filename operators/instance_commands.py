@@ -34,17 +34,13 @@ class StopInstanceOperator(ControlOperator):
     Args:
         hand_over: whether others get its tasks.
         timeout_s: how long the shutdown may take, in seconds.
-        kwargs: see `ControlOperator`.
 
     Returns:
         The handle of the stopped instance.
 
     Raises:
-        FencedError: other publishers took over again and again.
         InstanceError: there is no such instance, or it ended otherwise.
         DeadlineError: it did not stop in time.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance", "hand_over")
@@ -103,7 +99,6 @@ class PauseProcessingOperator(ControlOperator):
         instances: which; None for all that live.
         resume: whether to have them process again instead.
         timeout_s: how long it may take, in seconds.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``instances``, and whether they are ``paused``.
@@ -111,8 +106,6 @@ class PauseProcessingOperator(ControlOperator):
     Raises:
         InstanceError: one of them does not live, ended before it reported, or was replaced.
         DeadlineError: they did not report it in time.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instances", "resume")
@@ -168,7 +161,6 @@ class ReplayChangelogOperator(ControlOperator):
 
     Args:
         tasks: the task, such as ``0_3``, or several; it has to hold a copy of each.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``instance``, and by task ``restored_records``, ``restored_bytes`` and ``restore_s``.
@@ -223,12 +215,7 @@ class ReplayChangelogOperator(ControlOperator):
         return self.wait_for(TasksReplayed(self.instance, replay.id, tasks))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was restored, and note it in the history.
-
-        Raises:
-            InstanceError: the instance ended, or a task failed.
-            DeadlineError: the copies were not whole in time.
-        """
+        """Return what was restored, and note it in the history."""
         try:
             restored: dict[str, Any] = super().execute_complete(context, event)
         except StatefulStreamsError as error:
@@ -259,7 +246,6 @@ class StandbyCommandOperator(ControlOperator):
         instances: only the standbys of these; None for all that run.
         tasks: only these, such as ``0_3``; None for all.
         timeout_s: how long it may take, in seconds.
-        kwargs: see `ControlOperator`.
 
     Returns:
         By instance and task, the changelog offset at which it was done.
@@ -267,8 +253,6 @@ class StandbyCommandOperator(ControlOperator):
     Raises:
         InstanceError: no such instance holds such a standby, or one refuses, ended or was replaced.
         DeadlineError: it was not done in time.
-        TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instances", "tasks")

@@ -91,7 +91,6 @@ class DeployInstanceOperator(ControlOperator):
             environment then breaks no living job. This package and pyspark have to be installed there. None for
             Airflow's.
         timeout_s: for ``until="ended"``: how long it may live, in seconds; None without limit.
-        kwargs: see `ControlOperator`.
 
     Returns:
         A handle: ``application_id``, ``instance``, ``incarnation``, ``pid``, ``host``, ``log_file``, ``ui_url``. With

@@ -31,14 +31,12 @@ class ListRepairsOperator(ControlOperator):
 
     Args:
         instance: for a run that was started by hand: only this instance.
-        kwargs: see `ControlOperator`.
 
     Returns:
         For each incident a mapping: ``incident_id``, its ``instance``, and whether that is gone, to ``replace`` it.
 
     Raises:
         TopicMissingError: the application has no control topics.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "instance")
@@ -84,14 +82,12 @@ class ReportFailOverOperator(ControlOperator):
     Args:
         incident_id: `Incident.id`, or several; with none of several the task is skipped.
         max_rto_s: the promised RTO in seconds, for the history; None where none is.
-        kwargs: see `ControlOperator`.
 
     Returns:
         The values of a `FailoverReport`; a list of them where several were named.
 
     Raises:
         InstanceError: there is no record of an incident; the others are reported before.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "incident_id", "max_rto_s")
@@ -146,15 +142,12 @@ class HistoryOperator(ControlOperator):
         since: only what began then or later, in ISO 8601; UTC where it names no zone. None for all.
         kind: only ``"drill"``, ``"failover"``, ``"restore"`` or ``"upgrade"``; None for all.
         limit: how many at most, the newest.
-        kwargs: see `ControlOperator`.
 
     Returns:
         A list of records as plain values, the oldest first; their fields are in ``docs/formats.md``.
 
     Raises:
-        ConfigurationError: an argument is not what it has to be.
         TopicMissingError: the application has no history.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (*ControlOperator.template_fields, "since", "kind", "limit")

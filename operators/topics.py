@@ -58,7 +58,6 @@ class CreateChangelogTopicsOperator(ControlOperator):
         windowed_stores: without `application`, those among the stores that belong to windows: their changelogs are made
             with ``cleanup.policy=compact,delete``, and without a retention.
         application: path of the job file on this worker.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``partitions`` (by stage where the job was described), the names of the ``changelogs`` and of the ``control``
@@ -69,7 +68,6 @@ class CreateChangelogTopicsOperator(ControlOperator):
         ConfigurationError: the job file does not say what its job is, or neither it nor a source is named.
         TopicMissingError: a source does not exist.
         TopicMismatchError: a topic exists otherwise than needed, or the sources differ in their partitions.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -168,7 +166,6 @@ class CheckTopicsOperator(ControlOperator):
         max_absence_s: with `advise`, for how long an instance may be away and still go on from its stores, in seconds.
         deploy_dag_id: the DAG that deploys the application; before its first assignment this task is then skipped, and
             names that DAG. None fails.
-        kwargs: see `ControlOperator`.
 
     Returns:
         ``repaired``: what was done, a line each.
@@ -176,7 +173,6 @@ class CheckTopicsOperator(ControlOperator):
     Raises:
         ConfigurationError: no source is named, and the job was not described.
         TopicMismatchError: something is not as needed, or not after the repair; two lines for each.
-        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (

@@ -43,16 +43,20 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "CertifiedStandbysSensor": "figures",
-        "ChangelogGrowthSensor": "figures",
-        "DiskSpaceSensor": "figures",
-        "DrillAgeSensor": "states",
-        "FaultEndSensor": "states",
-        "IncidentResolutionSensor": "states",
-        "InstanceStateSensor": "states",
-        "PredictedRtoSensor": "figures",
-        "SourceLagSensor": "figures",
-        "StandbyLagSensor": "figures",
-        "TaskStateSensor": "states",
+        "figures": (
+            "CertifiedStandbysSensor",
+            "ChangelogGrowthSensor",
+            "DiskSpaceSensor",
+            "PredictedRtoSensor",
+            "SourceLagSensor",
+            "StandbyLagSensor",
+        ),
+        "states": (
+            "DrillAgeSensor",
+            "FaultEndSensor",
+            "IncidentResolutionSensor",
+            "InstanceStateSensor",
+            "TaskStateSensor",
+        ),
     },
 )

@@ -40,6 +40,13 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         timeout: Airflow's name for ``timeout_s``, which is a template field as on the operators; it wins.
         kwargs: ``application_id`` and the others of `DeferrableControl` and of Airflow's sensors; with ``soft_fail`` or
             ``never_fail``, it skips instead of failing when the time is over or the state cannot be reached any more.
+
+    Raises:
+        ConfigurationError: an argument or the connection is not what it has to be.
+        InstanceError: the state cannot be reached any more.
+        SensorDeadlineError: it was not reached in time.
+        TopicMissingError: the application has no control topics.
+        BrokerUnreachableError: no broker answered.
     """
 
     ui_color = "#dcfce7"
@@ -63,12 +70,7 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
-        """Return where the state is reached, else defer; or poke until it is.
-
-        Raises:
-            InstanceError: the state cannot be reached any more.
-            SensorDeadlineError: it was not reached in time.
-        """
+        """Return where the state is reached, else defer; or poke until it is."""
         condition = self.condition()
         if self.deferrable:
             return self.wait_for(condition)
@@ -82,10 +84,6 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
 
         One look cannot tell an instance that starts slowly from one that is lost while it starts, unless its launcher
         reports the end.
-
-        Raises:
-            InstanceError: the state cannot be reached any more.
-            SensorDeadlineError: it was not reached in time.
         """
         ends_ms = now_ms() + int(self.timeouts.instance_s * 1000) + _BEYOND_MS
         if self._until_ms is not None and self._until_ms > now_ms():
@@ -104,13 +102,7 @@ class ControlSensor(DeferrableControl, BaseSensorOperator):
         return PokeReturnValue(is_done=True, xcom_value=self.execute_complete(context, to_plain(found)))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
-        """Return what was seen.
-
-        Raises:
-            TopicMissingError: the application has no control topics.
-            InstanceError: the state cannot be reached any more.
-            SensorDeadlineError: it was not reached in time.
-        """
+        """Return what was seen."""
         try:
             return super().execute_complete(context, event)
         except (DeadlineError, InstanceError, TopicMissingError) as error:

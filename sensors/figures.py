@@ -31,7 +31,6 @@ class StandbyLagSensor(ControlSensor):
         max_lag_records: the bound in records; None sets none.
         max_lag_s: the bound in seconds; None sets none.
         certified: count a standby only when its store was found to hold what its active's did.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``generation``, and ``lag_records`` by task and instance.
@@ -80,7 +79,6 @@ class SourceLagSensor(ControlSensor):
     Args:
         max_lag_records: the bound; 0 for all read.
         tasks: the application's tasks, such as ``0_3``; None for all.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``lag_records`` by task.
@@ -119,7 +117,6 @@ class CertifiedStandbysSensor(ControlSensor):
         num_standby_replicas: how many certified standbys a task must have.
         tasks: the application's tasks, such as ``0_3``; None for all.
         max_age_s: how long ago a standby may have been found so, in seconds; None for since its process began.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``generation``, ``lag_records`` by task and instance.
@@ -168,7 +165,6 @@ class ChangelogGrowthSensor(ControlSensor):
         max_records_per_day: the bound, for each task.
         window_s: by the records of so many seconds back; at least an hour of them is needed.
         tasks: the application's tasks, such as ``0_3``; None for all.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``records_per_day`` by task.
@@ -211,7 +207,6 @@ class PredictedRtoSensor(ControlSensor):
 
     Args:
         max_rto_s: the bound, in seconds.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``predicted_rto_ms`` by task.
@@ -241,7 +236,6 @@ class DiskSpaceSensor(ControlSensor):
     Args:
         min_free_bytes: how much each must have left.
         instances: which; None for all that are assigned.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``free_bytes`` by instance.

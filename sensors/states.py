@@ -27,7 +27,6 @@ class InstanceStateSensor(ControlSensor):
 
     Args:
         states: ``starting``, ``running``, ``stopping``, ``stopped``, ``ended``: one or several.
-        kwargs: see `ControlSensor`.
 
     Returns:
         The instance's handle.
@@ -65,7 +64,6 @@ class TaskStateSensor(ControlSensor):
         task: the application's task, such as ``0_3`` (not an Airflow task).
         states: ``owning``, ``restoring``, ``running``, ``following``, ``failed``, ``closed``: one or several.
         instance: where; None for the assigned active.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``task``, ``instance``, ``state``.
@@ -101,7 +99,6 @@ class IncidentResolutionSensor(ControlSensor):
 
     Args:
         instance: the instance that fails.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``incident_id``, the ``generation`` that answered it, and which run did (``answered_by``, ``answered_by_dag``).
@@ -135,7 +132,6 @@ class FaultEndSensor(ControlSensor):
 
     Args:
         fault: what `InjectFaultOperator` returned.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``incident_id`` and the ``generation`` that answered it.
@@ -161,7 +157,6 @@ class DrillAgeSensor(ControlSensor):
     Args:
         max_age_s: how old it may be, in seconds.
         kind: only drills of this kind, such as ``"crash"``; None for any.
-        kwargs: see `ControlSensor`.
 
     Returns:
         ``id``, ``cause`` and ``passed_at_ms`` of that drill.

@@ -1,6 +1,7 @@
 """Arguments that came through a template, as the values that they mean: a template renders text.
 
-Each function takes the name of the argument, for its message, and the value as it was rendered.
+Each function takes the name of the argument, for its message, and the value as it was rendered. Where that is none of
+those it raises `ConfigurationError`.
 """
 
 from __future__ import annotations
@@ -28,21 +29,13 @@ def parse_optional(value: Any) -> Any:
 def parse_if_given(
     parse: Callable[Concatenate[str, Any, P], T], argument: str, value: Any, *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
-    """What one of the other functions makes of a value; None where `parse_optional` finds none.
-
-    Raises:
-        ConfigurationError: as `parse` does.
-    """
+    """What one of the other functions makes of a value; None where `parse_optional` finds none."""
     given = parse_optional(value)
     return None if given is None else parse(argument, given, *args, **kwargs)
 
 
 def parse_names(argument: str, value: Any) -> tuple[str, ...]:
-    """One name or several: a sequence of texts, a list as JSON or Python writes it, or text with commas.
-
-    Raises:
-        ConfigurationError: it is none of these, or a name is empty.
-    """
+    """One name or several: a sequence of texts, a list as JSON or Python writes it, or text with commas."""
     found = value
     if isinstance(value, str) and value.strip().startswith(("[", "(")):
         found = _literal(argument, value)
@@ -60,11 +53,7 @@ def parse_names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def parse_texts(argument: str, value: Any) -> str | Sequence[str]:
-    """A text, or several: a sequence of texts, also as JSON or Python writes it.
-
-    Raises:
-        ConfigurationError: it is none of these.
-    """
+    """A text, or several: a sequence of texts, also as JSON or Python writes it."""
     found = _literal(argument, value) if isinstance(value, str) and value.strip().startswith(("[", "(")) else value
     if isinstance(found, str) or (isinstance(found, Sequence) and all(isinstance(text, str) for text in found)):
         return found
@@ -72,11 +61,7 @@ def parse_texts(argument: str, value: Any) -> str | Sequence[str]:
 
 
 def parse_whole(argument: str, value: Any, minimum: int = 0) -> int:
-    """A whole number.
-
-    Raises:
-        ConfigurationError: it is no whole number, or too small.
-    """
+    """A whole number of `minimum` or more."""
     try:
         number = int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
     except ValueError:
@@ -87,11 +72,7 @@ def parse_whole(argument: str, value: Any, minimum: int = 0) -> int:
 
 
 def parse_seconds(argument: str, value: Any) -> float:
-    """A time in seconds.
-
-    Raises:
-        ConfigurationError: it is not a positive, finite number.
-    """
+    """A positive, finite number of seconds."""
     try:
         seconds = float(value)
     except (TypeError, ValueError):
@@ -102,11 +83,7 @@ def parse_seconds(argument: str, value: Any) -> float:
 
 
 def parse_flag(argument: str, value: Any) -> bool:
-    """Yes or no: a truth value, or its name in any case.
-
-    Raises:
-        ConfigurationError: it is neither.
-    """
+    """Yes or no: a truth value, or its name in any case."""
     found = _FLAGS.get(str(value).strip().lower())
     if found is None:
         raise ConfigurationError(f"{argument} is {value!r}: use true or false.")
@@ -114,11 +91,7 @@ def parse_flag(argument: str, value: Any) -> bool:
 
 
 def parse_mapping(argument: str, value: Any) -> dict[str, str]:
-    """Texts by name: a mapping, or one as JSON or Python writes it; an empty one for None.
-
-    Raises:
-        ConfigurationError: it is no mapping.
-    """
+    """Texts by name: a mapping, or one as JSON or Python writes it; an empty one for None."""
     found = _literal(argument, value) if isinstance(value, str) and value.strip() else value or {}
     if not isinstance(found, Mapping):
         raise ConfigurationError(f"{argument} is {value!r}: use a mapping, such as {{'name': 'value'}}.")

@@ -145,6 +145,12 @@ class DeferrableControl(BaseOperator):
         start_timeout_s: the same while it starts.
         retries: as of every operator; 2 by default.
         retry_delay: as of every operator; 10 seconds by default.
+
+    Raises:
+        ConfigurationError: an argument or the connection is not what it has to be.
+        TopicMissingError: the application has no control topics.
+        FencedError: other publishers of its assignment took over again and again.
+        BrokerUnreachableError: no broker answered.
     """
 
     template_fields: Sequence[str] = (
@@ -302,7 +308,6 @@ class DeferrableControl(BaseOperator):
         """Return the condition's result.
 
         Raises:
-            TopicMissingError: the application has no control topics.
             InstanceError: it cannot be met any more.
             DeadlineError: it was not met in time.
         """

@@ -216,9 +216,6 @@ def holds_all_of(earlier: bytes, later: bytes) -> bool:
     Where no source is behind, every key that the earlier changed was changed again since; where time is not behind,
     what the earlier let expire has expired.
 
-    Args:
-        earlier: as it lies in a changelog.
-
     Returns:
         False where one of them cannot be read.
     """

@@ -49,11 +49,7 @@ class Completeness:
         return now
 
     def aged(self, position: ChangelogPosition | None) -> bool:
-        """Whether that was a minute ago or longer, or the clock was set back since, and no end is awaited.
-
-        Args:
-            position: of the store; None while it is empty.
-        """
+        """Whether that was a minute ago or longer, or the clock was set back since, and no end is awaited."""
         if position is None or (self._asked is not None and self._asked[0] > position.offset):
             return False
         return abs(now_ms() - position.complete_at_ms) > _TOUCH_MS
@@ -106,12 +102,7 @@ class OwnCommit:
         """Its offset; None where it was seen, or nothing is to be."""
 
     def read_back(self, position: ChangelogPosition | None, offset: int, low: int) -> int:
-        """Where to begin, so that it is seen.
-
-        Args:
-            position: of the store; None while it is empty.
-            low: first offset that the log still has.
-        """
+        """Where to begin, so that it is seen."""
         at = None if position is None else position.own_commit_at
         if position is not None and at is not None and low <= at and offset == position.offset:
             self.awaited_at = at
@@ -126,9 +117,6 @@ class OwnCommit:
 
     def seen(self, batch: ChangelogBatch, position: Position | None) -> bool:
         """Whether none is awaited, or there are later ones that hold all of it, so that it may be compacted away.
-
-        Args:
-            position: of the task's stores; None while they are empty.
 
         Raises:
             StoreDivergedError: it is not in the changelog.
@@ -178,7 +166,6 @@ def find_resume_point(
 
     Args:
         position: of the task's stores; None while all are empty.
-        low: first offset that the log still has.
         high: offset after its last record.
         now_ms: epoch ms of the host that applied.
         delete_retention_ms: how long the changelog keeps deletions. A store that slept longer may have missed one. The

@@ -121,10 +121,7 @@ class ChangelogReader:
         return low, high
 
     def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
-        """What the partition holds, and how much of it can be read.
-
-        Args:
-            timeout_s: deadline of each of two requests.
+        """What the partition holds, and how much of it can be read: two requests, each within `timeout_s`.
 
         Raises:
             TopicMissingError: there is no such partition.

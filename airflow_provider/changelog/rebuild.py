@@ -1,4 +1,4 @@
-"""A changelog that was lost, written again from a store that still holds the state."""
+"""A changelog that was lost, written again from a store that still holds the state and that no process has open."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ class Copy:
 def last_commit(store: Store, application_id: str, task: TaskId, changelog: str) -> CommitRecord | None:
     """The commit that a store says that it stands for; None where it holds none.
 
-    Args:
-        store: that no process has open.
-
     Raises:
         TopicMismatchError: it is another application's or task's.
     """
@@ -41,9 +38,6 @@ def last_commit(store: Store, application_id: str, task: TaskId, changelog: str)
 
 def measure(store: Store, name: str) -> tuple[int, int]:
     """How many keys a store holds, and the digest of all of them.
-
-    Args:
-        store: that no process has open.
 
     Raises:
         StoreCorruptedError: it cannot be read.
@@ -60,9 +54,6 @@ def look(store: Store, name: str, application_id: str, task: TaskId, changelog: 
 
     A store that was killed in the middle of a restore stands between two commits, and a changelog that is made of it
     would be wrong. The digest in the commit record tells.
-
-    Args:
-        store: that no process has open.
 
     Raises:
         StateError: it holds no commit, or one without a digest.

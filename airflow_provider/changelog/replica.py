@@ -273,11 +273,7 @@ class Replica:
         self._completeness.ask(end)
 
     def read_back(self, offset: int, low: int) -> int:
-        """Where to begin, so that the last commit is seen in the changelog (`OwnCommit`).
-
-        Args:
-            low: first offset that the log still has.
-        """
+        """Where to begin, so that the last commit is seen in the changelog (`OwnCommit`)."""
         return self._own_commit.read_back(self.position, offset, low)
 
     def set_end(self, end: int) -> None:

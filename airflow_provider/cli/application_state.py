@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,9 +14,9 @@ from airflow_provider.cli.task_tables import (
     standby_table,
     task_totals,
 )
-from airflow_provider.cli.text import ago, causes, listed, seconds, shortened
+from airflow_provider.cli.text import ago, causes, listed, shortened
 from airflow_provider.common.json_codec import to_plain
-from airflow_provider.common.table import table
+from airflow_provider.common.table import number, seconds, table, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
 from airflow_provider.control.outlook.losses import Losses, late_outlooks, loss_lines
@@ -262,12 +261,12 @@ class ApplicationState:
 
     def _task_row(self, task: TaskStatus, status: InstanceStatus) -> Sequence[str]:
         of_active = (
-            _number(task.source.lag_records),
-            _number(task.processed_records),
-            _number(sum(task.filtered_records.values())),
-            _number(task.failed_records),
-            _number(task.late_records),
-            _number(task.lost_records),
+            number(task.source.lag_records),
+            number(task.processed_records),
+            number(sum(task.filtered_records.values())),
+            number(task.failed_records),
+            number(task.late_records),
+            number(task.lost_records),
             f"{task.records_per_s:,.0f}",
             *self._rto(task.task),
         )
@@ -276,7 +275,7 @@ class ApplicationState:
             status.instance,
             task.role.value,
             self._task_state(task, status),
-            _number(task.lag_records),
+            number(task.lag_records),
             "-" if task.lag_s is None else f"{task.lag_s:.1f}",
             certified(task, status.sent_at_ms),
             *(of_active if task.role is Role.ACTIVE else "-" * len(of_active)),
@@ -302,8 +301,8 @@ class ApplicationState:
         """As predicted, and as it was the last time."""
         one = self.predicted.get(task_id)
         by_default = one is not None and one.total_ms is not None and not one.phases.failovers
-        predicted = f"{'~' if by_default else ''}{seconds(one.total_ms if one else None)}"
-        return predicted, seconds(self.measured_ms.get(task_id))
+        predicted = f"{'~' if by_default else ''}{seconds(one.total_ms if one else None, 1)}"
+        return predicted, seconds(self.measured_ms.get(task_id), 1)
 
     def _starting(self, names: Collection[str]) -> list[str]:
         """Those that send no heartbeats yet since Spark is not up, and are not overdue."""
@@ -373,10 +372,6 @@ def _waiting(task: TaskStatus) -> str:
     return f"{(task.source.lag_records or 0) + task.source.uncommitted_records:,} records"
 
 
-def _number(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
-
-
 def _hosts(status: InstanceStatus) -> str:
     """Where the driver runs, and on a Spark cluster where the stores lie."""
     driver = status.process.host or "-"
@@ -394,7 +389,7 @@ def held_time(task: TaskStatus) -> str | None:
         return None
     if time.watermark_ms is None or time.held_back_ms is None:
         return f"task {task.task}: there is no watermark yet, because no row of {time.held_back_by!r} has come"
-    at = datetime.fromtimestamp(time.watermark_ms / 1000, UTC).isoformat(timespec="seconds")
+    at = utc(time.watermark_ms)
     return (
         f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
         f"other side is {ago(time.held_back_ms)} further"

@@ -98,11 +98,7 @@ def placed_text(placed: PlacedTasks, changed: bool) -> str:
 
 
 def place(cluster: KafkaConnection, application_id: str, wanted: TaskPlacement, store: str) -> PlacedTasks:
-    """Publish the assignment that the living instances allow; warnings go to standard error.
-
-    Args:
-        store: of the job, by which its tasks are counted before the first assignment.
-    """
+    """Publish the assignment that the living instances allow; warnings go to standard error."""
 
     def tasks() -> Sequence[TaskId]:
         return application_tasks(cluster, application_id, store)

@@ -17,6 +17,7 @@ from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.host_name import host_name
 from airflow_provider.common.interruption import interruptible
+from airflow_provider.common.table import seconds
 from airflow_provider.control.drills.blackout import Blackout, blackout_at, parse_blackouts
 from airflow_provider.control.drills.judgement import answer_to
 from airflow_provider.control.drills.readiness import fault_over, fault_taken, readiness_problems, redundancy_back
@@ -331,7 +332,7 @@ def drill_text(record: HistoryRecord) -> str:
     """The RTO by its parts, and the verdict."""
     rto = record.rto
     lines = [f"drill ({record.cause}) of {', '.join(record.instances)}: {record.outcome.value}"]
-    lines += [f"  {name:<34}{_seconds(of(rto)):>10}" for name, of in _PARTS.items()]
+    lines += [f"  {name:<34}{seconds(of(rto)):>10}" for name, of in _PARTS.items()]
     lines.append(f"  {'records replayed':<34}{record.restored_records:>10,}")
     if record.outputs is not None:
         lines += [_count_text(count) for count in record.outputs.counts]
@@ -356,7 +357,3 @@ _PARTS: dict[str, Callable[[RtoParts], int | None]] = {
 def _count_text(count: OutputCount) -> str:
     name = f"in {count.topic}, of {count.committed:,} committed"
     return f"  {name:<34}{count.found:>10,}"
-
-
-def _seconds(ms: int | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:.2f} s"

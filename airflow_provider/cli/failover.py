@@ -91,12 +91,7 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def find_incidents(reader: ControlReader, timeouts: Timeouts, instance: str | None = None) -> tuple[IncidentEvent, ...]:
-    """What is wrong, after every living instance had the time to send a heartbeat.
-
-    Args:
-        timeouts: by which an instance counts as gone, and a task as standing still.
-        instance: only this one; None for all.
-    """
+    """What is wrong, after every living instance had the time to send a heartbeat."""
     view, began = reader.read_to_end(), time.monotonic()
     check_instance(view, instance)
     expected, before = expected_instances(view, timeouts), dict(view.heard_at_ms)

@@ -59,7 +59,6 @@ def since_ms(when: str, now: int) -> int:
 
     Args:
         when: a date or a time as ISO 8601 writes it, UTC where it names no zone; or a number of ``h``, ``d`` or ``w``.
-        now: epoch ms.
 
     Raises:
         ValueError: it is neither.

@@ -61,9 +61,6 @@ _COMMANDS: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the commands.
 
-    Args:
-        arguments: of the command line; None for this process's.
-
     Returns:
         The exit status (`ExitStatus`).
     """

@@ -101,9 +101,6 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
     """Read the control topics to their end, and listen until each living instance was heard again.
 
     Where none is, only the watcher's next word tells whether it lives, and is listened for as well.
-
-    Args:
-        listen_s: how long to listen at most, to each of them.
     """
     view = reader.read_to_end()
     silent = reader.listen(lambda: expected_instances(view, timeouts), listen_s)

@@ -324,9 +324,6 @@ def health_of(
         kept: whether a process of ``run --supervised`` keeps it.
         launched_s: seconds since its newest launch, where that has not ended; None otherwise.
         beat: its last sign of life; None before the first.
-        now_ns: epoch ns.
-        max_silence_s: how long it may give none.
-        start_timeout_s: how long it may take to give the first one.
         ready: whether it has to run, too.
     """
     if not kept:

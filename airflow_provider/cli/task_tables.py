@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from airflow_provider.cli.text import ago, causes, listed, listed_names, seconds
-from airflow_provider.common.table import table
+from airflow_provider.cli.text import ago, causes, listed, listed_names
+from airflow_provider.common.table import seconds, table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.command import RESTART
@@ -192,8 +192,8 @@ def task_totals(
                 _sum(active, lambda task: task.late_records),
                 _sum(active, lambda task: task.lost_records),
                 _sum(active, lambda task: round(task.records_per_s)),
-                seconds(max(rto, default=None)),
-                seconds(max((measured_ms[task.task] for task in active if task.task in measured_ms), default=None)),
+                seconds(max(rto, default=None), 1),
+                seconds(max((measured_ms[task.task] for task in active if task.task in measured_ms), default=None), 1),
                 listed_names([str(task.task) for task in tasks], _NAMES),
             )
         )

@@ -39,11 +39,7 @@ class ExitStatus(IntEnum):
 
 
 def note(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:
-    """As `note_history` does; the warning goes to standard error.
-
-    Returns:
-        Whether they are stored.
-    """
+    """As `note_history` does; the warning goes to standard error."""
     return note_history(partial(write_history, cluster), application_id, records, warn=say)
 
 
@@ -58,7 +54,6 @@ def await_condition(
     """Wait until a condition is met.
 
     Args:
-        timeouts: by which instances are found to live; None for the defaults.
         advice: what a person does where it cannot be met any more.
 
     Returns:

@@ -6,8 +6,9 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
+
+from airflow_provider.common.table import utc_cell
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
 
@@ -20,11 +21,6 @@ def ago(ms: int) -> str:
     """
     unit, size = next((one for one in _UNITS if ms >= 2 * one[1]), ("s", 1_000))
     return f"{max(0, ms) // size} {unit}"
-
-
-def seconds(ms: int | None) -> str:
-    """With one decimal; ``-`` for None."""
-    return "-" if ms is None else f"{ms / 1000:.1f} s"
 
 
 _WIDTH: Final = 120
@@ -99,7 +95,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and value and name.endswith("at_ms"):
-        return f"{value} ({datetime.fromtimestamp(value / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+        return f"{value} ({utc_cell(value)} UTC)"
     return str(value)
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, names: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package (PEP 562), so that importing it loads none of its modules.
 
     Args:
-        modules: by name that it exports, the module of the package that defines it.
+        names: by module of the package, those that it defines and the package exports.
     """
 
     def load(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        for module, defined in names.items():
+            if name in defined:
+                return getattr(importlib.import_module(f"{package}.{module}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load

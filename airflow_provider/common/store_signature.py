@@ -109,9 +109,6 @@ class StoreSignature:
         """What a job cannot make of this state, a line for each: what it was and what it is now.
 
         Types that only one of the two knows are no change.
-
-        Args:
-            now: what the job would write into an empty store.
         """
         if self.operation != now.operation:
             return [f"{self.operation}() became {now.operation}()"]

@@ -1,8 +1,10 @@
-"""A table for a terminal or a log."""
+"""Tables and figures for a terminal or a log; ``-`` is a figure that is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -14,3 +16,31 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
     """The same, as the line of the header and one for each row."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (header, *rows)]
+
+
+_MIB: Final = 1 << 20
+
+
+def number(count: float | None) -> str:
+    """A whole number, with commas between the thousands."""
+    return "-" if count is None else f"{count:,.0f}"
+
+
+def seconds(ms: int | None, decimals: int = 2) -> str:
+    """A time that was measured."""
+    return "-" if ms is None else f"{ms / 1000:.{decimals}f} s"
+
+
+def mib(size: float | None, decimals: int = 1) -> str:
+    """A number of bytes."""
+    return "-" if size is None else f"{size / _MIB:,.{decimals}f} MiB"
+
+
+def utc(epoch_ms: int) -> str:
+    """A time of day as ISO 8601 writes it."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def utc_cell(epoch_ms: int) -> str:
+    """A time of day in a column whose title names the zone."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

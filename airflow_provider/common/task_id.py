@@ -65,11 +65,7 @@ class TaskId:
 
 
 def tasks_of(stages: Mapping[int, int]) -> tuple[TaskId, ...]:
-    """The tasks of an application, sorted: one for each partition of each stage.
-
-    Args:
-        stages: by stage, its number of partitions.
-    """
+    """The tasks of an application, sorted: one for each partition of each stage."""
     return tuple(TaskId(stage, partition) for stage in sorted(stages) for partition in range(stages[stage]))
 
 

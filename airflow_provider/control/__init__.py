@@ -17,4 +17,7 @@ Each room imports only from those before it:
 `waiting`        what can be waited for
 `drills`         rehearsals
 ===============  =====================================================================
+
+Whatever asks brokers raises `BrokerUnreachableError` where they do not answer in time, and `AccessError` where the
+connection's user lacks a right. Docstrings name what it raises besides.
 """

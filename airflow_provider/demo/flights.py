@@ -98,11 +98,7 @@ class Truth:
 
 
 def compute_truth(flights: pd.DataFrame) -> Truth:
-    """Return the result for flights in the order in which they are published.
-
-    Args:
-        flights: columns ``tailnum``, ``origin``, ``dest``, ``distance``, ``dep_delay`` and ``time_hour``.
-    """
+    """Return the result for flights in the order in which they are published."""
     known = flights[flights["tailnum"].notna()]
     return Truth(_aircraft(known), _airports(flights), len(flights), len(flights) - len(known))
 

@@ -116,11 +116,7 @@ class Outputs(Generic[T]):
     repeated: list[str] = field(default_factory=list)
 
     def take(self, key: str, row: T, where: str) -> None:
-        """Take one in.
-
-        Args:
-            where: partition and offset, for a person.
-        """
+        """Take one in."""
         before = self.last.get(key)
         if before is not None and row.flights <= before.flights:
             self.repeated.append(f"{key} at {where}: flight {row.flights} after flight {before.flights}")

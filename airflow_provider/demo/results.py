@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
-from airflow_provider.demo.errors import DemoError
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.demo.flights import Aircraft, AirportHour
 from airflow_provider.demo.judge import COMMIT_KEY, Commit, Outputs, T, decode_commit
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 _DEADLINE_S: Final = 60.0
 
@@ -23,42 +23,11 @@ OutputTimes = Mapping[int, list[int]]
 """By partition, when the broker stored each output, epoch ms, in order."""
 
 
-@dataclass(frozen=True)
-class _Topic:
-    """A topic, read from its beginning to the end that it has now."""
-
-    connection: KafkaConnection
-    name: str
-
-    def messages(self) -> Iterator[Message]:
-        """Every committed record; those of one partition in their order."""
-        consumer = Consumer(
-            self.connection.to_client_config()
-            | {
-                "group.id": "demo-judge",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-            }
-        )
-        try:
-            partitions = set(consumer.list_topics(self.name, timeout=10.0).topics[self.name].partitions)
-            consumer.assign([TopicPartition(self.name, number, 0) for number in partitions])
-            deadline = time.monotonic() + _DEADLINE_S
-            while partitions:
-                for message in consumer.consume(10_000, 0.1):
-                    error = message.error()
-                    if error is None:
-                        yield message
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        partitions.discard(int(message.partition() or 0))
-                    else:
-                        raise KafkaException(error)
-                if time.monotonic() > deadline:
-                    raise DemoError(f"Topic {self.name!r} could not be read to its end within {_DEADLINE_S:g} s.")
-        finally:
-            consumer.close()
+def _messages(connection: KafkaConnection, topic: str) -> Iterator[Message]:
+    """Every committed record up to the end that the topic has now; those of one partition in their order."""
+    partitions = range(TopicAdmin(connection).partitions(topic))
+    with SpanReader(connection, "demo", topic, timeout_s=_DEADLINE_S) as reader:
+        yield from reader.read({number: reader.bounds(number) for number in partitions})
 
 
 def read_state(
@@ -73,7 +42,7 @@ def read_state(
     """
     state: dict[bytes, bytes] = {}
     commits: dict[int, Commit] = {}
-    for message in _Topic(connection, changelog).messages():
+    for message in _messages(connection, changelog):
         key, value = message.key() or b"", message.value()
         if key == COMMIT_KEY:
             commits[int(message.partition() or 0)] = decode_commit(value or b"", source)
@@ -89,7 +58,7 @@ def read_outputs(
 ) -> tuple[Outputs[T], OutputTimes]:
     """Every output that a reader under ``read_committed`` gets, and when the broker stored it."""
     outputs, times = Outputs[T](), dict[int, list[int]]()
-    for message in _Topic(connection, sink).messages():
+    for message in _messages(connection, sink):
         row = row_of(json.loads(message.value() or b"null"))
         partition, (_, stored_ms) = int(message.partition() or 0), message.timestamp()
         outputs.take((message.key() or b"").decode(), row, f"{sink}, partition {partition}, offset {message.offset()}")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import KafkaException
 
@@ -114,22 +114,14 @@ class Backlog:
     def __init__(self, connection: KafkaConnection, topic: str, stage: int) -> None:
         self._ends, self._stage = SourceEnds(connection, topic), stage
 
-    def __enter__(self) -> Backlog:
-        """Itself."""
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Leave the cluster."""
+    def __exit__(self, *_: object) -> None:
         self._ends.close()
 
     def is_empty(self, view: ControlView) -> bool:
-        """Whether all that lies there now is processed; not before it is known.
-
-        Args:
-            view: read before this is called.
-        """
+        """Whether all that lies there now is processed, by a view that was read before; not before it is known."""
         offsets = positions(view, self._stage)
         try:
             ends = self._ends.look(offsets)

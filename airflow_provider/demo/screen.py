@@ -65,11 +65,7 @@ class Screen:
             self._live = None
 
     def result(self, title: str, right: bool, rows: Iterable[tuple[str, str]], remarks: Iterable[str] = ()) -> None:
-        """Print a title, two columns under it, names to the left and figures to the right, and remarks.
-
-        Args:
-            right: whether that is good news, for its colour.
-        """
+        """Print a title, two columns under it, names to the left and figures to the right, and remarks."""
         self.clear()
         table = Table(box=box.HORIZONTALS, show_header=False)
         table.add_column(no_wrap=True)

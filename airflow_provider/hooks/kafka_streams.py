@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_provider.control.records.history import HistoryKind, HistoryRecord
-    from airflow_provider.control.records.job_description import JobDescription
     from airflow_provider.control.records.metrics import MetricsRecord
     from airflow_provider.control.topics.codec import Value
     from airflow_provider.control.topics.reader import ControlReader
@@ -37,9 +36,6 @@ class KafkaStreamsHook(BaseHook):
 
     A connection of type ``kafka``, of the apache-kafka provider, serves as well: its extras are a client's
     configuration in librdkafka's words (`kafka.client_config.connection_from_config`).
-
-    Args:
-        kafka_conn_id: id of the connection.
     """
 
     conn_name_attr = "kafka_conn_id"
@@ -104,33 +100,10 @@ class KafkaStreamsHook(BaseHook):
         return TopicAdmin(self.connection)
 
     def tasks(self, application_id: str, store: str = "state") -> tuple[TaskId, ...]:
-        """The tasks of an application, sorted; see `control.application.application_tasks.application_tasks`.
-
-        Args:
-            store: of a job that was not described.
-
-        Raises:
-            ConfigurationError: the description does not say how many partitions there are.
-            TopicMissingError: there are no control topics, or there is no such changelog.
-            BrokerUnreachableError: no broker answered.
-        """
+        """As `control.application.job_topics.application_tasks`."""
         from airflow_provider.control.application.job_topics import application_tasks
 
         return application_tasks(self.connection, application_id, store)
-
-    def describe(self, application_id: str) -> JobDescription | None:
-        """What the job of an application is made of; None where it was never described.
-
-        Its `gone` are the topics that only an earlier version of the job needed, and that are still there.
-
-        Raises:
-            TopicMissingError: there are no control topics.
-            BrokerUnreachableError: no broker answered.
-        """
-        from airflow_provider.control.application.job_topics import with_what_is_gone
-
-        job = self.read(application_id).job
-        return None if job is None else with_what_is_gone(self.topics(), job)
 
     def reader(self, application_id: str) -> ControlReader:
         """Reads and follows the control topics; a context manager."""
@@ -143,28 +116,18 @@ class KafkaStreamsHook(BaseHook):
 
         Raises:
             TopicMissingError: they do not exist.
-            BrokerUnreachableError: their end was not reached in time.
         """
         with self.reader(application_id) as reader:
             return reader.read_to_end()
 
     def write(self, application_id: str, *values: Value) -> None:
-        """Store commands, deployments or records that need no fencing.
-
-        Raises:
-            BrokerUnreachableError: one was not stored in time.
-        """
+        """Store commands, deployments or records that need no fencing."""
         from airflow_provider.control.topics.writer import write_control
 
         write_control(self.connection, application_id, *values)
 
     def write_history(self, application_id: str, *records: HistoryRecord, timeout_s: float = 10.0) -> None:
-        """Store records of drills, failovers, restores and upgrades; see `control.history.topic.write_history`.
-
-        Raises:
-            TopicMissingError: the application has no history topic.
-            BrokerUnreachableError: they were not stored in time.
-        """
+        """As `control.history.topic.write_history`."""
         from airflow_provider.control.history.topic import write_history
 
         write_history(self.connection, application_id, *records, timeout_s=timeout_s)
@@ -172,30 +135,13 @@ class KafkaStreamsHook(BaseHook):
     def read_history(
         self, application_id: str, since: int | None = None, kind: HistoryKind | None = None
     ) -> tuple[HistoryRecord, ...]:
-        """What an application went through, the oldest first; see `control.history.topic.read_history`.
-
-        Args:
-            since: only what began then or later, epoch ms; None for all.
-            kind: only records of this kind; None for all.
-
-        Raises:
-            TopicMissingError: the application has no history topic.
-            BrokerUnreachableError: its end was not reached in time.
-        """
+        """As `control.history.topic.read_history`."""
         from airflow_provider.control.history.topic import read_history
 
         return read_history(self.connection, application_id, since, kind)
 
     def read_metrics(self, application_id: str, since: int | None = None) -> tuple[MetricsRecord, ...]:
-        """The figures of all instances, the oldest first; see `control.outlook.metrics_topic.read_metrics`.
-
-        Args:
-            since: only what was stored then or later, epoch ms; None for all, which is a week.
-
-        Raises:
-            TopicMissingError: the application has no metrics topic.
-            BrokerUnreachableError: its end was not reached in time.
-        """
+        """As `control.outlook.metrics_topic.read_metrics`."""
         from airflow_provider.control.outlook.metrics_topic import read_metrics
 
         return read_metrics(self.connection, application_id, since)

@@ -51,7 +51,6 @@ def create_topics(
         TopicMissingError: a source does not exist.
         TopicMismatchError: the sources differ in their partitions, a topic exists otherwise than needed, or a changelog
             exists that another application may call its own.
-        BrokerUnreachableError: no broker answered.
     """
     check_name("application id", application_id)
     if not source_topics or not stores:
@@ -115,7 +114,6 @@ def refuse_those_of_others(topics: TopicAdmin, application_id: str, stores: Sequ
 
     Raises:
         TopicMismatchError: a changelog exists that another application may call its own.
-        BrokerUnreachableError: no broker answered.
     """
     if topics.describe(assignment_topic(application_id)) is not None:
         return

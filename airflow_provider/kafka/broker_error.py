@@ -36,7 +36,6 @@ def certificate_problem(host: str, port: int, ca_location: str | None) -> str | 
     """Why the certificate that is shown at an address is refused, and what to do, found out by another handshake.
 
     Args:
-        host: as the client connects to it.
         ca_location: PEM file of the authorities that the client trusts; None for the system's.
 
     Returns:

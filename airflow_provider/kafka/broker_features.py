@@ -23,9 +23,6 @@ def transaction_version(connection: KafkaConnection, timeout_s: float = 5.0) -> 
 
     The request is ApiVersions 3, the one that every listener answers before anybody has logged in.
 
-    Args:
-        timeout_s: deadline for each bootstrap server.
-
     Returns:
         0 where the brokers have not finalized one; None where none of them answered in time.
     """

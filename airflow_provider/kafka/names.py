@@ -33,9 +33,6 @@ def check_name(what: str, name: str) -> str:
 def check_topic(method: str, topic: str) -> None:
     """Refuse what no topic of Kafka can be named.
 
-    Args:
-        method: that names it, for the error.
-
     Raises:
         ConfigurationError: it is empty, ``.``, ``..``, too long, or has another character.
     """

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 
+from airflow_provider.common.table import mib
 from airflow_provider.kafka.topic_spec import (
     DELETE_RETENTION,
     MIN_IN_SYNC,
@@ -56,12 +57,7 @@ class WantedTopics:
         return spec if partitions else dataclasses.replace(spec, partitions=None)
 
     def known(self, num_tasks: int | None, ran: bool) -> WantedTopics:
-        """The same, by what the control topics hold.
-
-        Args:
-            num_tasks: how many tasks are assigned; None before the first assignment.
-            ran: whether an instance has sent a status.
-        """
+        """The same, by what the control topics hold."""
         return dataclasses.replace(self, num_tasks=num_tasks, ran=ran or num_tasks is not None)
 
     def own(self) -> tuple[TopicSpec, ...]:
@@ -283,7 +279,6 @@ def _repair_command(wanted: WantedTopics) -> str:
 _SEGMENT = "segment.bytes"
 _SEGMENT_MS = "segment.ms"
 _DIRTY = "min.cleanable.dirty.ratio"
-_MIB = 1 << 20
 
 
 def topic_advice(
@@ -337,7 +332,7 @@ def _of_compaction(spec: TopicSpec, found: TopicDescription) -> Iterator[TopicFi
     if wanted and segment > 2 * wanted:
         yield _set(
             found.name,
-            f"topic {found.name!r} has segments of {segment / _MIB:,.0f} MiB: the newest of each partition is never "
+            f"topic {found.name!r} has segments of {mib(segment, 0)}: the newest of each partition is never "
             "compacted, so a restore reads up to as much in vain.",
             (_SEGMENT, str(wanted)),
         )

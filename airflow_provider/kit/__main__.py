@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from airflow_provider.common.interruption import interruptible
@@ -70,13 +69,10 @@ class OrdersInput:
         self._thread = threading.Thread(target=self._write, name="orders", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End, while the broker still serves."""
         self._ended.set()
         self._thread.join(_PAUSE_S + 10.0)
@@ -104,9 +100,6 @@ _HINTS: Final[Mapping[type[StatefulStreamsError], str]] = {
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m airflow_provider.kit") -> int:
     """Run one of the commands.
-
-    Args:
-        arguments: of the command line; None for this process's.
 
     Returns:
         0 when it ended as asked; 1 when it failed, with the reason on standard error; 130 when interrupted.

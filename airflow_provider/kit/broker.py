@@ -1,4 +1,4 @@
-"""A real Kafka broker on loopback, without Docker: its data folder is made, it is waited for, its users are stored."""
+"""A real Kafka broker on loopback, without Docker: its data folder is made, it is waited for."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialAlteration,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars
 from airflow_provider.kit.errors import BrokerFolderError, BrokerStartError, KitError, PortBusyError
@@ -30,7 +23,7 @@ from airflow_provider.kit.folder import BrokerFolder, Tenant, write_properties
 from airflow_provider.kit.ports import LOOPBACK, require_free
 from airflow_provider.kit.process import Child, GroupLeader
 from airflow_provider.kit.records import SILENT
-from airflow_provider.kit.settings import BrokerSettings, SecuredListener
+from airflow_provider.kit.settings import BrokerSettings
 
 
 def format_storage(folder: BrokerFolder, settings: BrokerSettings, java: Sequence[str], timeout_s: float) -> None:
@@ -71,37 +64,6 @@ def _is_registered(admin: AdminClient, node_id: int) -> bool:
         return node_id in admin.list_topics(timeout=1.0).brokers
     except KafkaException:
         return False
-
-
-_ITERATIONS: Final = 4096
-"""The fewest that SCRAM knows, and what Kafka's own tools take."""
-
-
-def store_scram_users(bootstrap_servers: str, listeners: Iterable[SecuredListener], timeout_s: float) -> None:
-    """Store the users of all listeners with SCRAM, or their newest passwords.
-
-    Raises:
-        BrokerStartError: they could not be stored.
-    """
-    secured = [listener for listener in listeners if listener.scram_users]
-    if not secured:
-        return
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers}, logger=SILENT)  # its futures end with it
-    try:
-        # A request for each: no user may be in one twice, not even with two mechanisms.
-        for listener in secured:
-            for stored in admin.alter_user_scram_credentials(_upsertions(listener)).values():
-                stored.result(timeout_s)
-    except (KafkaException, TimeoutError) as error:
-        raise BrokerStartError(f"The users of SCRAM could not be stored at {bootstrap_servers} ({error}).") from error
-
-
-def _upsertions(listener: SecuredListener) -> list[UserScramCredentialAlteration]:
-    credential = ScramCredentialInfo(ScramMechanism[str(listener.mechanism).replace("-", "_")], _ITERATIONS)
-    return [
-        UserScramCredentialUpsertion(name, credential, password.encode())
-        for name, password in listener.scram_users.items()
-    ]
 
 
 class EmbeddedBroker:
@@ -174,11 +136,6 @@ class EmbeddedBroker:
             leader = self._launch(java)
             try:
                 self.await_ready(leader, deadline, timeout_s, logs_before)
-                store_scram_users(
-                    self.settings.bootstrap_servers,
-                    self.settings.secured_listeners,
-                    max(1.0, deadline - time.monotonic()),
-                )
             except BaseException:
                 self._kill(leader)
                 raise
@@ -190,8 +147,6 @@ class EmbeddedBroker:
         """Return when the broker names itself to a client, which it does once its controller has registered it.
 
         Args:
-            deadline: on the monotonic clock, in seconds.
-            timeout_s: how long it was given.
             logs_before: how long its logs were (`BrokerFolder.log_sizes`): the rest is quoted in errors.
 
         Raises:
@@ -256,9 +211,7 @@ class EmbeddedBroker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _refuse_what_is_taken(self) -> None:
@@ -270,8 +223,6 @@ class EmbeddedBroker:
             )
         require_free(self.settings.port, "the kit's broker")
         require_free(self.settings.controller_port, "the kit's broker's controller")
-        for listener in self.settings.secured_listeners:
-            require_free(listener.port, f"the listener {listener.name} of the kit's broker")
 
     def _launch(self, java: list[str]) -> GroupLeader:
         options = [*self.settings.to_java_options(), f"-Dlog4j2.configurationFile={self.folder.log4j_file}"]

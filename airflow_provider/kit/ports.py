@@ -61,9 +61,6 @@ def is_free(port: int) -> bool:
 def require_free(port: int, purpose: str) -> None:
     """Return when the port is free.
 
-    Args:
-        purpose: what the port is for, named in the error.
-
     Raises:
         PortBusyError: a program listens on it.
     """

@@ -10,13 +10,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
+
+from airflow_provider.common.clock import wait_until
 
 _POLL_S: Final = 0.02
 # More than what rounding makes of one start, less than the time until a number is given out again.
@@ -55,12 +56,7 @@ class GroupLeader:
 
     def has_ended(self, within_s: float) -> bool:
         """Wait for its end, and return whether it came in time."""
-        deadline = time.monotonic() + within_s
-        while self.is_alive():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_S)
-        return True
+        return wait_until(lambda: not self.is_alive(), within_s, _POLL_S)
 
 
 def started_at(pid: int) -> float | None:
@@ -147,9 +143,7 @@ def end_groups(leaders: Sequence[GroupLeader], timeout_s: float) -> None:
     """
     for leader in leaders:
         leader.signal_group(signal.SIGTERM)
-    deadline = time.monotonic() + timeout_s
-    while any(leader.is_alive() for leader in leaders) and time.monotonic() < deadline:
-        time.sleep(_GROUPS_POLL_S)
+    wait_until(lambda: not any(leader.is_alive() for leader in leaders), timeout_s, _GROUPS_POLL_S)
     for leader in leaders:
         # The leader may be gone before the others; its number stays theirs as long as one of them lives.
         with contextlib.suppress(ProcessLookupError, PermissionError):

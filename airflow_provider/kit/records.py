@@ -84,7 +84,6 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, ra
 
     Raises:
         TopicMissingError: there is no such topic.
-        BrokerUnreachableError: no broker answered.
         RecordsError: a line is not a record, or the brokers did not store one. Lines before it may be written.
     """
     TopicAdmin(connection).partitions(topic)
@@ -138,7 +137,6 @@ def consume(
 
     Raises:
         TopicMissingError: there is no such topic.
-        BrokerUnreachableError: no broker answered.
         RecordsError: the brokers refused to be read.
     """
     partitions = TopicAdmin(connection).partitions(topic)

@@ -36,12 +36,10 @@ class InstanceSettings:
     Kept in a file that only its owner may read, because the connection holds a password.
 
     Args:
-        instance: this instance's name, the same over restarts.
         incarnation: this process of it, epoch ms of its launch; greater is newer.
         state_dir: folder for the stores; kept over restarts, on a local disk.
         run_dir: folder for the log and for Spark's checkpoint, which is scratch.
         former: the process of this instance before it, where that failed; reported in the status.
-        log_file: where the process's output goes; reported in the status.
         round_interval_s: how long a slot may be idle before a round follows its standbys' changelogs; longer
             after rounds that found nothing new, up to 2 s with standbys and 5 s without.
         call_timeout_s: how long a call into a Python worker may take, a whole micro-batch included; then the worker is
@@ -50,9 +48,7 @@ class InstanceSettings:
         metrics_interval_s: how often a record of its figures is kept for a week.
         quarantine_max_stores: how many bad stores are kept for people to look at.
         quarantine_max_bytes: how large they may be together.
-        run_max_folders: how many run folders of ended launches of this instance are kept.
         run_max_days: how many days they are kept; the newest stays.
-        log_max_bytes: how long a log may become before it is set aside and a new one begun.
         fail_points: places to die at, for tests (`airflow_provider.failpoint`).
     """
 

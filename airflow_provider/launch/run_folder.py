@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from airflow_provider.common.clock import wait_until
 from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.control.records.status import InstanceState
 
@@ -89,12 +90,7 @@ class RunFolder:
 
     def await_end(self, within_s: float) -> bool:
         """Whether its process ends within so many seconds: one that was killed holds its files for a while still."""
-        deadline = time.monotonic() + within_s
-        while self.in_use():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_S)
-        return True
+        return wait_until(lambda: not self.in_use(), within_s, _LOOK_S)
 
     def clear(self) -> None:
         """Remove the secrets and the scratch of a process that ended; the log stays."""
@@ -126,9 +122,7 @@ class RunFolder:
         """Clear the folders of earlier launches of the instance whose process ended, and remove the outdated ones.
 
         Args:
-            max_folders: how many of them are kept.
             max_days: how old they may become; the newest is kept however old it is.
-            now_s: epoch seconds; None for now.
         """
         now_s = time.time() if now_s is None else now_s
         ended = [folder for folder in self._earlier() if not folder.in_use()]

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Final
 
 import psutil
 
+from airflow_provider.common.clock import wait_until
 from airflow_provider.common.files import create_private_file, make_private_folder
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.launch.instance_settings import INSTANCE_FILE_VARIABLE, PROCESS_OF_VARIABLE
@@ -51,15 +51,12 @@ class InstanceLock:
             if error.errno in _PASSING:
                 raise InstanceError(f"{text}: make room for it.") from error
             raise ConfigurationError(f"{text}: let this user own it, or name another one (--run-dir).") from error
-        deadline = time.monotonic() + within_s
         with file:
-            while not _lock(file.fileno()):
-                if time.monotonic() > deadline:
-                    raise InstanceError(
-                        f"{self._instance!r} is kept by process {file.read() or 'unknown'} of this host: let its "
-                        "supervisor stop that first, so that two never run at once."
-                    )
-                time.sleep(_LOOK_S)
+            if not wait_until(lambda: _lock(file.fileno()), within_s, _LOOK_S):
+                raise InstanceError(
+                    f"{self._instance!r} is kept by process {file.read() or 'unknown'} of this host: let its "
+                    "supervisor stop that first, so that two never run at once."
+                )
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -133,12 +130,7 @@ class InstanceProcesses:
 
     def await_end(self, within_s: float) -> bool:
         """Whether they end within so many seconds."""
-        deadline = time.monotonic() + within_s
-        while self.find():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_S)
-        return True
+        return wait_until(lambda: not self.find(), within_s, _LOOK_S)
 
     def _is_one(self, process: psutil.Process) -> bool:
         try:

@@ -29,9 +29,6 @@ def has_login(url: str) -> bool:
 
     Where a ":" stands before an "@", all between them may be a password, with whatever "/" it has. A parameter behind a
     ";", such as ``;token=``, counts as one too.
-
-    Args:
-        url: also a chained one.
     """
     return _LOGIN.search(_PROTOCOL.sub("\n", _CONTAINER.sub(r"\1", url))) is not None
 

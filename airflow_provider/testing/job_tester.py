@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
 
 import msgspec
@@ -80,13 +79,9 @@ class JobTester:
             raise
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- input ---------------------------------------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.application.rights import Acl, Resource, Role, acls_of
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, TopicKind
-from airflow_provider.kafka.acl import Acl, Resource
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.docs.commands import ROOT
 

@@ -19,14 +19,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.application.rights import Acl, Role, acls_of
 from airflow_provider.control.records.job_description import JobDescription
-from airflow_provider.kafka.acl import Acl
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.kit.settings import SecuredListener
 from tests.brokers import settings_of_broker
+from tests.secured_listeners import SecuredListener, with_listeners
 
 _START_S: Final = 600.0
 _USERS: Final = {"app": "password-of-app", "other": "password-of-other", "guest": "password-of-guest"}
@@ -69,7 +68,7 @@ class GuardedBroker:
     def running(cls, folder: Path) -> Iterator[GuardedBroker]:
         (port,) = free_ports(1)
         door = SecuredListener(name="USERS", port=port, protocol="SASL_PLAINTEXT", mechanism="PLAIN", users=_USERS)
-        broker = EmbeddedBroker(settings_of_broker(folder, secured_listeners=(door,), acls=True))
+        broker = EmbeddedBroker(with_listeners(settings_of_broker(folder), (door,), acls=True))
         try:
             broker.start(_START_S)
             users = [

@@ -12,9 +12,9 @@ from typing import Any, Final
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.ports import free_ports
-from airflow_provider.kit.settings import SecuredListener
 from tests.brokers import settings_of_broker
 from tests.certificates import Authority
+from tests.secured_listeners import SecuredListener, store_scram_users, with_listeners
 from tests.token_server import TokenServer
 
 USER: Final = "app"
@@ -64,9 +64,7 @@ class SecuredBroker:
             _door("SCRAM-SHA-512", ports[4], "SASL_SSL", users=_USERS, **tls),
             _door("OAUTHBEARER", ports[5], "SASL_SSL", jwks_url=tokens.jwks_url, audience="brokers", **tls),
         ]
-        broker = EmbeddedBroker(
-            dataclasses.replace(settings_of_broker(folder / "kafka"), secured_listeners=tuple(doors), acls=acls)
-        )
+        broker = EmbeddedBroker(with_listeners(settings_of_broker(folder / "kafka"), doors, acls))
         connections = {door.mechanism or door.name: _connection(door, authority) for door in doors}
         connections["MTLS"] = dataclasses.replace(
             connections["MTLS"],
@@ -92,6 +90,7 @@ class SecuredBroker:
         with tokens.running():
             try:
                 broker.start(_START_S)
+                store_scram_users(broker.bootstrap_servers, doors)
                 yield cls(broker.bootstrap_servers, connections, tokens, authority)
             finally:
                 broker.stop()

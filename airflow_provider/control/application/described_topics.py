@@ -47,7 +47,6 @@ def create_described_topics(
             an empty one would have the input counted again.
         TopicMismatchError: a topic exists otherwise than needed, or a changelog exists that another application may
             call its own.
-        BrokerUnreachableError: no broker answered.
     """
     job = job.with_partitions({source: topics.partitions(source) for source in job.names(TopicKind.SOURCE)})
     refuse_those_of_others(topics, job.application_id, job.stores)

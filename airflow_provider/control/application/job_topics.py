@@ -30,7 +30,6 @@ def create_job_topics(
         ConfigurationError: this version of the job cannot go on with what the one before left.
         TopicMissingError: a source does not exist; or a topic that the application ran with does not.
         TopicMismatchError: a topic exists otherwise than needed.
-        BrokerUnreachableError: no broker answered.
     """
     view = read_view_if_there(cluster, admin, job.application_id)
     before = None if view is None else view.job
@@ -44,11 +43,7 @@ def create_job_topics(
 
 
 def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
-    """What the control topics of an application hold; None where there are none yet.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
-    """
+    """What the control topics of an application hold; None where there are none yet."""
     if any(admin.describe(topic(application_id)) is None for topic in (assignment_topic, status_topic)):
         return None
     with ControlReader(cluster, application_id) as reader:
@@ -56,11 +51,7 @@ def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_
 
 
 def with_what_is_gone(admin: TopicAdmin, job: JobDescription) -> JobDescription:
-    """A job as it is on record, with those among the topics of its earlier versions that are still there.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
-    """
+    """A job as it is on record, with those among the topics of its earlier versions that are still there."""
     if not job.gone:
         return job
     existing = admin.names()
@@ -76,7 +67,6 @@ def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | N
     Raises:
         ConfigurationError: this version of the job cannot go on with what the one before left.
         TopicMissingError: a source does not exist.
-        BrokerUnreachableError: no broker answered.
     """
     topics = () if before is None else before.topics
     known = {topic.name: topic.partitions for topic in topics if topic.kind is TopicKind.SOURCE}
@@ -95,7 +85,6 @@ def application_tasks(cluster: KafkaConnection, application_id: str, store: str)
     Raises:
         ConfigurationError: the description does not say how many partitions there are.
         TopicMissingError: there are no control topics, or there is no such changelog.
-        BrokerUnreachableError: no broker answered.
     """
     with ControlReader(cluster, application_id, statuses=False) as reader:
         job = reader.read_to_end().job

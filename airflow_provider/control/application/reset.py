@@ -51,11 +51,7 @@ class ResetPlan:
 def plan_reset(
     view: ControlView, existing: Collection[str], stores: Sequence[str], *, delete_history: bool = False
 ) -> ResetPlan:
-    """What a reset deletes.
-
-    Args:
-        delete_history: whether what is remembered of drills and failovers goes too.
-    """
+    """What a reset deletes."""
     app = view.application_id
     commits = sorted(name for name in existing if re.fullmatch(rf"{re.escape(app)}-\d+-commits", name))
     history = [history_topic(app)] if delete_history else []

@@ -23,11 +23,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec
 
 
 def find_topic_problems(cluster: KafkaConnection, admin: TopicAdmin, wanted: WantedTopics) -> tuple[TopicFinding, ...]:
-    """What is wrong with an application's topics, in the order in which it can be repaired.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
-    """
+    """What is wrong with an application's topics, in the order in which it can be repaired."""
     found = {name: admin.describe(name) for name in wanted.names}
     if all(found[topic(wanted.application_id)] is not None for topic in (assignment_topic, status_topic)):
         with ControlReader(cluster, wanted.application_id) as reader:
@@ -50,10 +46,6 @@ def find_described_problems(
     Args:
         view: what the control topics hold; None where there are none.
         job: as it was described there, or as another version of the job file says it; with all partitions known.
-        replication_factor: at least so many replicas; None accepts any.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
     """
     names = [*job.names(TopicKind.SOURCE), *(spec.name for spec in topic_specs(job, replication_factor))]
     found = {name: admin.describe(name) for name in names}
@@ -69,9 +61,6 @@ def find_topic_advice(
 
     Args:
         max_absence_s: for how long an instance may be away and still go on from its stores; None sets no limit.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
     """
     described = [(spec, admin.describe(spec.name)) for spec in specs]
     there = [(spec, found) for spec, found in described if found is not None]
@@ -80,9 +69,6 @@ def find_topic_advice(
 
 def repair_topic(admin: TopicAdmin, finding: TopicFinding) -> str:
     """Do what `TopicFinding.repair` says; what is to be kept, its caller keeps.
-
-    Args:
-        finding: one that has a repair.
 
     Returns:
         What was done.
@@ -104,12 +90,6 @@ def find_current_changelog(
     """The changelog of another store, into which the newest owners of the tasks committed; None where none is found.
 
     A process has one store. So where this is found, nothing of the newest state is in a changelog that is missing.
-
-    Args:
-        stores: those of which it is not looked for.
-
-    Raises:
-        BrokerUnreachableError: no broker answered.
     """
     assignment = view.assignment
     if assignment is None:

@@ -1,7 +1,7 @@
 """Whether each owner of a task went on where the one before it stopped: pure functions.
 
 The changelog is the truth: where each owner went on, and whether one wrote after its successor, is read from it, by
-code that shares nothing with what wrote it, and not from what the instances report.
+code that shares nothing with what wrote it, and not from what the instances report. Commits are in its order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ def check_resumption(before: Mapping[TaskId, int], resumed: Mapping[TaskId, int]
     Args:
         before: by task that was moved, the source offset that its owner had committed when the fault was injected. It
             may have committed more until it died.
-        resumed: by task, the source offset with which its next owner went on.
 
     Raises:
         StateError: an owner went on before that offset, or none is on record: input was processed twice.
@@ -78,9 +77,6 @@ def check_chain(task: TaskId, commits: Sequence[Commit]) -> None:
 
     Commits between two of them may have been compacted away.
 
-    Args:
-        commits: in the order of the changelog.
-
     Raises:
         StateError: a commit was made twice, an owner wrote after its successor, two owners wrote in one generation,
             the source went back, or more records were counted than its offsets hold.
@@ -102,11 +98,7 @@ def check_chain(task: TaskId, commits: Sequence[Commit]) -> None:
 
 
 def last_before(commits: Sequence[Commit], generation: int) -> Commit | None:
-    """The last commit before an owner's first one, where nothing was compacted away between them; None otherwise.
-
-    Args:
-        commits: in the order of the changelog.
-    """
+    """The last commit before an owner's first one, where nothing was compacted away between them; None otherwise."""
     for before, after in pairwise(commits):
         if before.generation < generation <= after.generation:
             return before if after.sequence == before.sequence + 1 else None
@@ -121,7 +113,6 @@ def check_resumed_exactly(
     Args:
         commits: by task, in the order of the changelog.
         generation: in which they got the tasks.
-        resumed: by task, the source offset with which its next owner went on.
 
     Raises:
         StateError: one went on elsewhere.

@@ -192,17 +192,7 @@ def restores_after(fault: InjectedFault, view: ControlView) -> tuple[TaskRestore
         return () if reported is None else reported.restores
     status = view.statuses.get(fault.instance)
     copies = [status.task(task_id) for task_id in fault.tasks] if status is not None else []
-    return tuple(
-        TaskRestore(
-            task=copy.task,
-            instance=fault.instance,
-            records=copy.restore.records,
-            bytes=copy.restore.bytes,
-            took_s=copy.restore.took_s,
-        )
-        for copy in copies
-        if copy is not None and copy.fault == fault.id
-    )
+    return tuple(copy.restore_on(fault.instance) for copy in copies if copy is not None and copy.fault == fault.id)
 
 
 def judged_record(

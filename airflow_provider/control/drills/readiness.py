@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems, watch_problem
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
@@ -154,7 +155,6 @@ def redundancy_back(fault: InjectedFault, num_standby_replicas: int) -> Conditio
     )
 
 
-_MIB = 1 << 20
 _WHEN: Final = {
     Room.PROMOTED: "if the stores that it takes over from {victim} had to be restored afresh",
     Room.HIT: "for a second copy of its store of task {tasks}",
@@ -199,11 +199,11 @@ def disk_problems(view: ControlView, kind: DrillKind, hit: Hit, healthy: Collect
             wanted = sum(_copy_bytes(view, task) for task in tasks)
             disk, host = view.statuses[name].disk, view.statuses[name].stores_host
             if wanted and (disk.free_bytes is None or disk.free_bytes < wanted):
-                free = "an unknown number of" if disk.free_bytes is None else f"{disk.free_bytes / _MIB:,.0f}"
+                free = "an unknown number of MiB" if disk.free_bytes is None else mib(disk.free_bytes, 0)
                 when = _WHEN[room].format(victim=hit.instance, tasks=", ".join(map(str, tasks)))
                 found.append(
-                    f"{name} has {free} MiB free at {disk.folder or 'its stores'} on {host or 'its host'}, and would "
-                    f"need {wanted / _MIB:,.0f} MiB {when}: free some, or use a larger disk."
+                    f"{name} has {free} free at {disk.folder or 'its stores'} on {host or 'its host'}, and would "
+                    f"need {mib(wanted, 0)} {when}: free some, or use a larger disk."
                 )
     return tuple(found)
 

@@ -84,7 +84,6 @@ class Rehearsal:
 
         Args:
             fault_id: the same for every try.
-            num_standby_replicas: how many warm standbys each task must have; None for all that it is assigned.
 
         Raises:
             StatefulStreamsError: as `inject_fault` and `check_store`; or the history cannot be read. Nothing was done.
@@ -166,11 +165,7 @@ def judge_when_measured(
     commits: Mapping[TaskId, Sequence[Commit]] | None = None,
     timeout_s: float = 60.0,
 ) -> JudgedDrill:
-    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before.
-
-    Args:
-        reader: has read the control topics to their end.
-    """
+    """As `judge_drill`, once the next owners have committed: where nothing had to be replaced, all is whole before."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -189,7 +184,6 @@ def check_store(admin: TopicAdmin, view: ControlView, store: str) -> None:
 
     Raises:
         ConfigurationError: the application has no such changelog, or it may not be seen.
-        BrokerUnreachableError: no broker answered.
     """
     if view.job is not None:
         return

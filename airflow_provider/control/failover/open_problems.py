@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from airflow_provider.common.table import utc
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.incident import SILENT_AFTER_S, Unanswered, Watcher
 from airflow_provider.control.records.status import Role, TaskState
@@ -25,7 +25,7 @@ def watch_problem(application_id: str, last: Watcher | None, *, heard: bool) -> 
             "else no failure is answered."
         )
     return (
-        f"nothing watches {application_id}: its watcher was last heard of at {_time(last.sent_at_ms)} (process "
+        f"nothing watches {application_id}: its watcher was last heard of at {utc(last.sent_at_ms)} (process "
         f"{last.pid} on {last.host}), and not within {SILENT_AFTER_S:g} s now. Look whether a triggerer runs and the "
         "failover DAG is unpaused."
     )
@@ -37,16 +37,12 @@ def watched_by(last: Watcher | None, *, watched: bool) -> str:
         return "watched by none"
     who = f"process {last.pid} on {last.host}"
     if watched:
-        return f"watched by {who} since {_time(last.began_at_ms)}"
-    return f"watched by none, last by {who} until {_time(last.sent_at_ms)}"
+        return f"watched by {who} since {utc(last.began_at_ms)}"
+    return f"watched by none, last by {who} until {utc(last.sent_at_ms)}"
 
 
 def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
-    """What is wrong, and what to look at, in one line.
-
-    Args:
-        at_ms: now, by the watcher's clock.
-    """
+    """What is wrong, and what to look at, in one line."""
     return (
         f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
         f"it: is the DAG {application_id}_failover paused or stale, or does its file not parse? "
@@ -98,7 +94,3 @@ def held_tasks(view: ControlView) -> tuple[HeldTask, ...]:
         if copy is not None and (copy.role, copy.state) == (Role.ACTIVE, TaskState.FAILED):
             found.append(HeldTask(task=task_id, instance=given.active or "", error=copy.error or "it does not say why"))
     return tuple(found)
-
-
-def _time(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")

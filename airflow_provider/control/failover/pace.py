@@ -60,9 +60,6 @@ def pace_of(incident: Incident, answered: Iterable[IncidentRecord], now_ms: int)
 
     What failed or is gone is answered at once, always; only of a task that stands still is it doubtful whether a move
     helps.
-
-    Args:
-        now_ms: epoch ms, by the clock of those who decide.
     """
     if incident.kind is not IncidentKind.TASK_STALLED:
         return FailoverPace()

@@ -1,4 +1,7 @@
-"""Makes the records of the history from what the operators know, and notes them."""
+"""Makes the records of the history from what the operators know, and notes them.
+
+What a task of a run notes has the same id in all of its tries, so that a later one overwrites it.
+"""
 
 from __future__ import annotations
 
@@ -97,11 +100,7 @@ def drill_record(
 def skipped_drill_record(
     application_id: str, id: str, by: str, kind: DrillKind, *, reason: str, at_ms: int
 ) -> HistoryRecord:
-    """A drill that did not begin. Nothing was measured, so it is no rehearsal, and no prediction rests on it.
-
-    Args:
-        id: the same for the run's tries.
-    """
+    """A drill that did not begin. Nothing was measured, so it is no rehearsal, and no prediction rests on it."""
     return HistoryRecord(
         application_id=application_id,
         kind=HistoryKind.DRILL,
@@ -126,11 +125,7 @@ def restore_record(
     restores: Sequence[TaskRestore] = (),
     reason: str | None = None,
 ) -> HistoryRecord:
-    """A replay of changelogs that was asked for.
-
-    Args:
-        id: of the task of the run that asked, the same for its tries.
-    """
+    """A replay of changelogs that was asked for."""
     took_s = max((restore.took_s for restore in restores), default=0.0)
     return HistoryRecord(
         application_id=application_id,
@@ -161,11 +156,7 @@ def restores_of(
 def upgrade_record(
     application_id: str, id: str, by: str, instance: str, changed: Sequence[str], at_ms: int
 ) -> HistoryRecord:
-    """An instance that is restarted because it was deployed otherwise: open until it runs again.
-
-    Args:
-        id: of the task of the run that restarts it, the same for its tries.
-    """
+    """An instance that is restarted because it was deployed otherwise: open until it runs again."""
     return HistoryRecord(
         application_id=application_id,
         kind=HistoryKind.UPGRADE,
@@ -217,9 +208,6 @@ def note_history(
     write: Callable[..., None], application_id: str, records: Iterable[HistoryRecord], *, warn: Callable[[str], object]
 ) -> bool:
     """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
-
-    Args:
-        write: as `control.history.topic.write_history` for a cluster.
 
     Returns:
         Whether they are stored.

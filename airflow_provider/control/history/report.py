@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from airflow_provider.common.table import table_lines
+from airflow_provider.common.table import number, seconds, table_lines, utc_cell
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.history import CLOCKS_AGREE_MS, HistoryRecord, RtoParts
 from airflow_provider.control.records.incident import IncidentRecord, Recovery
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
-from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.view import ControlView
 
 
@@ -132,16 +130,7 @@ def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
         resumed_offsets={t.task: t.resumed_offset for t in known if t.resumed_offset is not None},
         owned_at_ms=_last(owned),
         first_commit_at_ms=_last(committed),
-        restores=tuple(
-            TaskRestore(
-                task=task.task,
-                instance=names[task.task],
-                records=task.restore.records,
-                bytes=task.restore.bytes,
-                took_s=task.restore.took_s,
-            )
-            for task in known
-        ),
+        restores=tuple(task.restore_on(names[task.task]) for task in known),
         without_input=idle,
         lost_records=sum(task.lost_records for task in known) if known and len(known) == len(owners) else None,
     )
@@ -207,30 +196,21 @@ def history_table(records: Sequence[HistoryRecord]) -> str:
 
 def _row(record: HistoryRecord) -> Sequence[str]:
     rto, error = record.rto, record.prediction_error_percent
-    predicted = _seconds(record.predicted_rto_ms) + ("" if error is None else f" ({error:+.0f} %)")
-    rate = record.restored_records_per_s
+    predicted = seconds(record.predicted_rto_ms) + ("" if error is None else f" ({error:+.0f} %)")
     return (
-        datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        utc_cell(record.at_ms),
         record.kind.value,
         record.cause,
         record.outcome.value,
         ",".join(record.instances) or "-",
         str(len(record.tasks)),
-        _seconds(rto.total_ms),
-        *map(_seconds, (rto.detected_ms, rto.decided_ms, rto.owned_ms, rto.first_output_ms)),
+        seconds(rto.total_ms),
+        *map(seconds, (rto.detected_ms, rto.decided_ms, rto.owned_ms, rto.first_output_ms)),
         predicted,
-        _number(record.rpo.lost_records),
-        _number(record.rpo.doubled_records),
-        _number(record.restored_records),
-        "-" if rate is None else f"{rate:,.0f}",
+        number(record.rpo.lost_records),
+        number(record.rpo.doubled_records),
+        number(record.restored_records),
+        number(record.restored_records_per_s),
         _SLO[record.slo_met],
         record.by,
     )
-
-
-def _seconds(ms: int | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:.2f} s"
-
-
-def _number(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"

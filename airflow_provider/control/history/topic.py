@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Message
 
-from airflow_provider.control.records.history import (
-    HistoryKind,
-    HistoryRecord,
-    history_key,
-    history_value,
-    read_history_value,
-)
+from airflow_provider.control.records.history import HistoryKind, HistoryRecord, read_history_value
 from airflow_provider.control.topics.span_reader import SpanReader
+from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import TopicMissingError
-from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic
-from airflow_provider.kafka.transactional_producer import flush
 
 log = logging.getLogger(__name__)
 
@@ -30,53 +22,15 @@ def write_history(
 ) -> None:
     """Store records, and wait until they are stored. One of the same kind and id takes the place of the earlier one.
 
+    Args:
+        timeout_s: how long each may take.
+
     Raises:
         TopicMissingError: the application has no history topic.
-        ConfigurationError: it may not be written.
-        BrokerUnreachableError: they were not stored in time.
     """
-    topic, deadline = history_topic(application_id), time.monotonic() + timeout_s
-    errors = ConnectionErrors(connection, logs=False)
-    producer = Producer(
-        connection.to_client_config()
-        | {
-            "error_cb": errors,
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "compression.type": "zstd",
-            "message.timeout.ms": max(1, int(1000 * timeout_s)),
-            "client.id": f"{application_id}-history",
-        }
-    )
-    failed: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failed.append(error)
-
-    try:
-        # All topics are listed: the brokers may create one that a producer asks for by its name.
-        if topic not in producer.list_topics(timeout=timeout_s).topics:
-            raise _missing(topic)
+    with ControlWriter(connection, application_id) as writer:
         for record in records:
-            producer.produce(topic, history_value(record), history_key(record), partition=0, on_delivery=delivered)
-        left = flush(producer, max(0.0, deadline - time.monotonic()))
-    except KafkaException as error:
-        if not error.args[0].fatal():
-            producer.poll(0)  # hands over why its connections failed
-        failed.insert(0, error.args[0])
-        left = len(records)
-    if (
-        failed
-        and (refused := refusal(failed[0], f"Writing to {topic}", f"Describe and Write on the topic {topic}"))
-        is not None
-    ):
-        raise refused
-    if left or failed:
-        why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
-        keys = ", ".join(history_key(record).decode() for record in records)
-        what = f"{keys} was not stored in {topic!r} at {connection.bootstrap_servers}"
-        raise errors.unreachable(what, why, "check that the brokers answer.")
+            writer.write(record, timeout_s, missing=_missing(history_topic(application_id)))
 
 
 def read_history(
@@ -95,8 +49,6 @@ def read_history(
 
     Raises:
         TopicMissingError: the application has no history topic.
-        ConfigurationError: it may not be read.
-        BrokerUnreachableError: the end was not reached in time.
     """
     topic = history_topic(application_id)
     found: dict[bytes, HistoryRecord] = {}

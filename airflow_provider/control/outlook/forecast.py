@@ -95,9 +95,7 @@ def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int)
     as far ahead as the time that was seen. Too few points (`too_few`) tell nothing but that a limit is reached.
 
     Args:
-        points: in any order.
         rises: whether the limit lies above; else it lies below.
-        now_ms: epoch ms, by the clock of the points.
     """
     given = sorted(points, key=lambda point: point.at_ms)
     why = too_few(given, now_ms)
@@ -122,11 +120,7 @@ def forecast(points: Iterable[Point], limit: float, *, rises: bool, now_ms: int)
 
 
 def too_few(points: Sequence[Point], now_ms: int) -> str | None:
-    """What is missing for a trend, in one line; None where nothing is.
-
-    Args:
-        points: the oldest first.
-    """
+    """What is missing for a trend of points, the oldest first, in one line; None where nothing is."""
     if not points:
         return "there is no record"
     age_ms = now_ms - points[-1].at_ms

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
+from airflow_provider.common.table import utc
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
@@ -73,11 +73,7 @@ def recent_losses(
 
 
 def loss_lines(losses: Mapping[TaskId, Losses], when: str) -> Iterator[str]:
-    """A line for each of the two kinds of which there were some.
-
-    Args:
-        when: in words.
-    """
+    """A line for each of the two kinds of which there were some."""
     late = {task: one.late for task, one in losses.items()}
     if any(late.values()):
         in_all = sum(one.late_in_all for one in losses.values())
@@ -123,11 +119,11 @@ class LateOutlook:
 
     def __str__(self) -> str:
         which, held = ", ".join(map(str, self.tasks)), "is held" if len(self.tasks) == 1 else "are held"
-        behind, mark = f"stage {self.stage} ({self.name})", _utc(self.watermark_ms)
+        behind, mark = f"stage {self.stage} ({self.name})", utc(self.watermark_ms)
         way_out = "Pause the instances until it is well, by the operate DAG, and time stands still."
         if self.stands_ms is None:
             return f"task {which} {held}: rows before {mark} are late for {behind} when it goes on. {way_out}"
-        stands = _utc(self.stands_ms)
+        stands = utc(self.stands_ms)
         if self.late:
             return (
                 f"task {which} {held} at event time {stands}, and rows before {mark} are late for {behind}: those in "
@@ -208,7 +204,3 @@ def _stands_ms(view: ControlView, task: TaskId) -> int | None:
     """The greatest event time that it has committed, as any copy of it says."""
     copies = (status.task(task) for status in view.statuses.values())
     return max((copy.stream_time_ms for copy in copies if copy and copy.stream_time_ms is not None), default=None)
-
-
-def _utc(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""All that an application's metrics say of its future: pure functions."""
+"""All that an application's metrics say of its future: pure functions, of the oldest record first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.forecast import DAY_S, Forecast, Outlook, Point, forecast, too_few, trend
 from airflow_provider.control.outlook.predicted_rto import RestoreRate, RtoBasis, observed_restore_rate
@@ -73,7 +74,6 @@ def _in_order(records: Iterable[MetricsRecord]) -> Sequence[MetricsRecord]:
 
 
 _LATEST: Final = (Outlook.REACHED, Outlook.AHEAD, Outlook.NOT_ENOUGH, Outlook.LATER, Outlook.STEADY)
-_MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +97,7 @@ class ChangelogGrowth:
 
 
 def changelog_growths(records: Sequence[MetricsRecord], now_ms: int) -> dict[TaskId, ChangelogGrowth]:
-    """By task, how fast its changelog grows.
-
-    Args:
-        records: the oldest first.
-    """
+    """By task, how fast its changelog grows."""
     sizes = store_series(records)
     return {
         task_id: _growth(task_id, ends, sizes.get(task_id, ()), now_ms)
@@ -211,7 +207,6 @@ def metrics_forecasts(
     """All forecasts.
 
     Args:
-        records: the oldest first.
         instances: those whose disks matter; None for all that wrote a record.
         max_rto_s: what a failover may take that replays a whole changelog; None for no such promise.
         basis: what failovers take, from the history; needed with `max_rto_s`.
@@ -230,11 +225,6 @@ def metrics_forecasts(
 def days(seconds: float) -> str:
     """A time for people."""
     return f"{seconds / DAY_S:,.1f} days" if seconds >= DAY_S else f"{seconds / 3600:,.1f} hours"
-
-
-def mib(size: float) -> str:
-    """A size for people."""
-    return f"{size / _MIB:,.1f} MiB"
 
 
 def _disk_line(disk: Forecast) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from airflow_provider.common.table import table
+from airflow_provider.common.table import mib, number, table, utc_cell
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role
@@ -16,7 +15,6 @@ _TASK = (
     "task", "instance", "role", "state", "processed/s", "source lag", "changelog end", "grown/h", "lag", "lag s",
     "store", "restored/s",
 )  # fmt: skip
-_MIB = 1 << 20
 _HOUR_MS = 3_600_000
 
 
@@ -62,10 +60,10 @@ def _counts(record: MetricsRecord, task: TaskMetrics, assignment: Assignment) ->
 def _instance_row(record: MetricsRecord, count: int) -> Sequence[str]:
     return (
         record.instance,
-        datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        utc_cell(record.at_ms),
         record.host or "-",
-        _mib(record.disk_used_bytes),
-        _mib(record.disk_free_bytes),
+        mib(record.disk_used_bytes),
+        mib(record.disk_free_bytes),
         str(len(record.tasks)),
         f"{count:,}",
     )
@@ -79,14 +77,14 @@ def _task_row(task: TaskMetrics, newest: MetricsRecord, records: Sequence[Metric
         newest.instance,
         task.role.value,
         task.state.value,
-        _number(processed_per_s) if is_active else "-",
-        _number(task.source_lag_records) if is_active else "-",
-        _number(task.changelog_end),
-        _number(grown_per_h),
-        _number(task.lag_records),
+        number(processed_per_s) if is_active else "-",
+        number(task.source_lag_records) if is_active else "-",
+        number(task.changelog_end),
+        number(grown_per_h),
+        number(task.lag_records),
         "-" if task.lag_s is None else f"{task.lag_s:.1f}",
-        _mib(task.store_bytes),
-        _number(task.restored_records_per_s),
+        mib(task.store_bytes),
+        number(task.restored_records_per_s),
     )
 
 
@@ -106,11 +104,3 @@ def _rates(
             grown = (task.changelog_end - first.changelog_end) * _HOUR_MS / passed_ms
         return (task.processed_records - first.processed_records) * 1000 / passed_ms, grown
     return None, None
-
-
-def _mib(size: int | None) -> str:
-    return "-" if size is None else f"{size / _MIB:,.1f} MiB"
-
-
-def _number(number: float | None) -> str:
-    return "-" if number is None else f"{number:,.0f}"

@@ -98,8 +98,6 @@ def read_metrics(
 
     Raises:
         TopicMissingError: the application has no metrics topic.
-        ConfigurationError: it may not be read.
-        BrokerUnreachableError: the end was not reached in time.
     """
     topic = metrics_topic(application_id)
     found: list[MetricsRecord] = []

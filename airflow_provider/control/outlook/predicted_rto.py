@@ -1,4 +1,4 @@
-"""How long each task would stand still if its active instance failed now: pure functions."""
+"""How long each task would stand still if its active instance failed now: pure functions; the oldest record first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: Inc
     """From the newest 50 failovers of lost instances; a default for each phase that none of them measured.
 
     Args:
-        history: the oldest first.
         timeouts: silence that counts as the end is the default of detection.
         cause: only failovers of this kind, where there is one; None for any. How long detection takes is never taken
             from those of another kind.
@@ -115,11 +114,7 @@ class RestoreRate:
 def restore_rate(
     instance: str | None, statuses: Mapping[str, InstanceStatus], history: Sequence[HistoryRecord]
 ) -> RestoreRate:
-    """The mean rate of an instance's newest restores; of any instance where it has none on record; else a default.
-
-    Args:
-        history: the oldest first.
-    """
+    """The mean rate of an instance's newest restores; of any instance where it has none on record; else a default."""
     for name in (instance, None) if instance else (None,):
         seen = [*_noted(name, history), *_reported(name, statuses)][-_RESTORES:]
         if (found := _mean_rate(seen)) is not None:
@@ -128,11 +123,7 @@ def restore_rate(
 
 
 def observed_restore_rate(records: Sequence[MetricsRecord]) -> RestoreRate | None:
-    """The mean rate of the newest restores that metrics saw under way, of any instance; None where they saw none.
-
-    Args:
-        records: the oldest first.
-    """
+    """The mean rate of the newest restores that metrics saw under way, of any instance; None where they saw none."""
     seen: dict[tuple[str, int, TaskId], _Restore] = {}
     for record in records:
         for task in record.tasks:
@@ -339,11 +330,7 @@ def _seconds(ms: int | None) -> str:
 
 
 def measured_rto_ms(history: Iterable[HistoryRecord]) -> dict[TaskId, int]:
-    """By task, the RTO of the newest failover that moved it and was measured: that of the last of its tasks.
-
-    Args:
-        history: the oldest first.
-    """
+    """By task, the RTO of the newest failover that moved it and was measured: that of the last of its tasks."""
     return {
         task: record.rto.total_ms
         for record in history

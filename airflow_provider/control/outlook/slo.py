@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.open_problems import open_incidents
 from airflow_provider.control.outlook.forecast import Outlook
 from airflow_provider.control.outlook.losses import Losses, by_task
-from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days, mib
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, days
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
@@ -19,7 +20,6 @@ from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError
 
-_MIB = 1 << 20
 _FROM_NONE = frozenset({"late_per_hour", "left_out_per_hour"})
 
 
@@ -199,8 +199,8 @@ def _of_disk(name: str, status: InstanceStatus, slo: Slo) -> Iterator[str]:
     free, limit = status.disk.free_bytes, slo.disk_free_bytes
     if limit is not None and free is not None and free < limit:
         yield (
-            f"{name} has {free / _MIB:,.0f} MiB free at {status.disk.folder} on {status.stores_host}, "
-            f"{limit / _MIB:,.0f} MiB are promised; its stores take {status.disk.used_bytes / _MIB:,.0f} MiB."
+            f"{name} has {mib(free, 0)} free at {status.disk.folder} on {status.stores_host}, "
+            f"{mib(limit, 0)} are promised; its stores take {mib(status.disk.used_bytes, 0)}."
         )
 
 
@@ -225,21 +225,13 @@ _DAY_S = 86_400
 
 
 def passed_drill(records: Iterable[HistoryRecord]) -> HistoryRecord | None:
-    """The drill that was passed last; None where none was.
-
-    Args:
-        records: what the application went through, of any kind.
-    """
+    """The drill that was passed last; None where none was."""
     passed = (r for r in records if r.kind is HistoryKind.DRILL and r.outcome is HistoryOutcome.PASSED)
     return max(passed, key=_ended_ms, default=None)
 
 
 def drill_overdue(records: Iterable[HistoryRecord], max_age_s: float, now_ms: int) -> str | None:
-    """What is wrong with the age of the last drill that was passed, in one line; None where it is young enough.
-
-    Args:
-        records: what the application went through, of any kind.
-    """
+    """What is wrong with the age of the last drill that was passed, in one line; None where it is young enough."""
     drills = [record for record in records if record.kind is HistoryKind.DRILL]
     newest = passed_drill(drills)
     passed = None if newest is None else _ended_ms(newest)

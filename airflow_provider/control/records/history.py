@@ -212,11 +212,7 @@ class OutputCount:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputCheck:
-    """The outputs of a drill, from just before its fault until it was judged.
-
-    Args:
-        unmeasured: why they were not; None where they were.
-    """
+    """The outputs of a drill, from just before its fault until it was judged."""
 
     counts: tuple[OutputCount, ...] = ()
     unmeasured: str | None = None

@@ -280,6 +280,13 @@ class TaskStatus:
         """Whether a copy that has failed is tried again without a person; else by a newer generation or process."""
         return retry_pause_s(self.error_kind, 1) is not None
 
+    def restore_on(self, instance: str) -> TaskRestore:
+        """What the restore under way there, or the last one, has applied."""
+        done = self.restore
+        return TaskRestore(
+            task=self.task, instance=instance, records=done.records, bytes=done.bytes, took_s=done.took_s
+        )
+
     @property
     def error(self) -> str | None:
         """The failure's text; None without one."""

@@ -1,5 +1,7 @@
 """The keys and values of ``<app>-assignment`` and ``<app>-status``: JSON, one compacted key for each thing.
 
+Those of ``<app>-history``, which no view holds, are `control.records.history`'s; they are written the same way.
+
 ==================  ===========================  =====================
 topic               key                          value
 ==================  ===========================  =====================
@@ -34,17 +36,28 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
+from airflow_provider.control.records.history import HistoryRecord, history_key, history_value
 from airflow_provider.control.records.incident import IncidentRecord, Watcher
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
-from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.names import assignment_topic, history_topic, status_topic
 
 FORMAT: Final = 1
 """The newest format that this version reads, and the one that it writes."""
 
-Value = Assignment | Command | InstanceStatus | Deployment | IncidentRecord | InjectedFault | JobDescription | Watcher
+Value = (
+    Assignment
+    | Command
+    | InstanceStatus
+    | Deployment
+    | IncidentRecord
+    | InjectedFault
+    | JobDescription
+    | Watcher
+    | HistoryRecord
+)
 
 _TYPES: Final[dict[str, type[Any]]] = {
     "assignment": Assignment,
@@ -83,10 +96,14 @@ def to_key(value: Value) -> bytes:
             return b"job"
         case Watcher():
             return f"watcher/{value.application_id}".encode()
+        case HistoryRecord():
+            return history_key(value)
 
 
 def topic_of(value: Value, application_id: str) -> str:
     """The control topic of an application in which a value is kept."""
+    if isinstance(value, HistoryRecord):
+        return history_topic(application_id)
     heartbeat = isinstance(value, (InstanceStatus, Watcher))
     return status_topic(application_id) if heartbeat else assignment_topic(application_id)
 
@@ -104,7 +121,7 @@ def instance_of(key: bytes) -> str | None:
 
 def to_value(value: Value) -> bytes:
     """JSON of a value, with the number of its format."""
-    return to_numbered_json(value, FORMAT)
+    return history_value(value) if isinstance(value, HistoryRecord) else to_numbered_json(value, FORMAT)
 
 
 def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) -> bool:
@@ -114,9 +131,7 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
     late must not hide the truth. Unknown keys are ignored, so that a newer version can write more.
 
     Args:
-        view: changed in place.
         value: the record's value; None deletes.
-        appended_ms: the broker's append time, epoch ms.
 
     Returns:
         Whether the view changed. A record that cannot be read changes nothing but the view's ``unreadable``, so that

@@ -115,14 +115,7 @@ def read_commits(
     positions: Mapping[TaskId, int],
     timeout_s: float = 120.0,
 ) -> dict[TaskId, list[Commit]]:
-    """The commits of each task since a position, in their order; none where there is no such topic.
-
-    Args:
-        positions: by task, the offset of the first record to read.
-
-    Raises:
-        BrokerUnreachableError: its end was not reached in time.
-    """
+    """The commits of each task since a position, in their order; none where there is no such topic."""
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
     for topic, tasks in topics.tasks_by_topic(positions).items():
         try:
@@ -169,7 +162,6 @@ def last_of_tasks(
         read: makes it of a commit record; None leaves the record out.
 
     Raises:
-        BrokerUnreachableError: an end was not reached in time.
         StatefulStreamsError: there is no such topic, or it may not be read.
     """
     found: dict[TaskId, T | None] = dict.fromkeys(ends)

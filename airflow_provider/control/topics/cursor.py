@@ -108,7 +108,6 @@ class ControlCursor:
             Whether the view changed.
 
         Raises:
-            ConfigurationError: the topic may not be read.
             TopicDamagedError: a record is not what was written.
             KafkaException: the consumer reports a fatal error.
         """

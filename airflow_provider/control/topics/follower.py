@@ -86,9 +86,6 @@ class ControlFollower:
 
         Returns:
             Whether the view changed.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         first = await self._consumer.poll(timeout_s)
         messages: list[Message] = [] if first is None else [first]
@@ -115,9 +112,6 @@ class ControlFollower:
         Returns:
             False when the brokers did not answer at once, or the end was not reached in time. Then nothing can be
             said of silence.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
         """
         asked_at = time.monotonic()
         ends = await self._ends(_BLOCKED_S)

@@ -54,11 +54,7 @@ class Liveness(Enum):
 
 
 def liveness(status: InstanceStatus, silent_for_s: float, timeouts: Timeouts) -> Liveness:
-    """Whether an instance lives.
-
-    Args:
-        silent_for_s: seconds since its last heartbeat, as far as the observer could read it.
-    """
+    """Whether an instance lives."""
     if not status.state.alive:
         return Liveness.ENDED
     return Liveness.SILENT if silent_for_s > timeouts.allowed_s(status.state) else Liveness.ALIVE

@@ -16,10 +16,10 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.history import HistoryRecord, history_key, history_value
+from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.records.status import InstanceStatus
-from airflow_provider.control.topics.codec import claim_key, to_key, to_value
+from airflow_provider.control.topics.codec import claim_key, to_key, to_value, topic_of
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView, outdated
 from airflow_provider.control.topics.writer import ControlWriter
@@ -58,8 +58,6 @@ class AssignmentPublisher:
     A publisher that was fenced between 1 and 4 gets `FencedError`, has written nothing, and reads again.
 
     Raises:
-        ConfigurationError: the connection's user lacks a right.
-        BrokerUnreachableError: the coordinator did not answer in time.
         AssignmentError: the newest assignment cannot be read.
     """
 
@@ -114,7 +112,6 @@ class AssignmentPublisher:
         Raises:
             AssignmentError: the generation is not the one after the newest.
             FencedError: a newer publisher exists. Nothing was written.
-            ConfigurationError: the topic may not be written.
         """
         newest = self.view.assignment.generation if self.view.assignment else 0
         if assignment is not None and assignment.generation <= newest:
@@ -160,12 +157,10 @@ class AssignmentPublisher:
             self._producer.client.poll(0)
 
     def _produce(self, value: Assignment | _Beside) -> None:
-        if isinstance(value, HistoryRecord):
-            topic = history_topic(self._application_id)
-            self._producer.client.produce(topic, history_value(value), history_key(value), partition=0)
-            return
-        key = claim_key(value.instance) if isinstance(value, InstanceStatus) else to_key(value)
-        self._producer.client.produce(assignment_topic(self._application_id), to_value(value), key, partition=0)
+        topic, key = topic_of(value, self._application_id), to_key(value)
+        if isinstance(value, InstanceStatus):
+            topic, key = assignment_topic(self._application_id), claim_key(value.instance)
+        self._producer.client.produce(topic, to_value(value), key, partition=0)
 
 
 def _refusal(error: KafkaException, application_id: str) -> AccessError | None:
@@ -237,7 +232,6 @@ def publish_by(
     Raises:
         FencedError: others took over again and again.
         TopicMissingError: the application's topics do not exist.
-        BrokerUnreachableError: no broker answered.
     """
     if look:
         with ControlReader(connection, application_id) as reader:

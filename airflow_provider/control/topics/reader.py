@@ -29,7 +29,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 class ControlReader:
     """The newest state of an application's control topics.
 
-    Not safe for several threads. Close it, or use it as a context manager.
+    Not safe for several threads. Close it, or use it as a context manager. All that reads raises `TopicMissingError`
+    where the brokers have not known a control topic for 20 s.
 
     Args:
         statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
@@ -58,8 +59,6 @@ class ControlReader:
 
         Raises:
             TopicMissingError: a control topic does not exist.
-            ConfigurationError: a control topic may not be read.
-            BrokerUnreachableError: the end was not reached in time.
         """
         ends: dict[str, int | None] = {}
         for topic in self._cursor.topics:
@@ -97,10 +96,6 @@ class ControlReader:
 
         Returns:
             Those that sent none.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
 
@@ -116,10 +111,6 @@ class ControlReader:
 
         Returns:
             Whether one did.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         before, deadline = self.view.watcher, time.monotonic() + timeout_s
         while self.view.watcher is before and time.monotonic() < deadline:
@@ -133,10 +124,6 @@ class ControlReader:
 
         Returns:
             Whether the view changed.
-
-        Raises:
-            TopicMissingError: a control topic is gone, and has been for 20 s.
-            ConfigurationError: a control topic may not be read.
         """
         changed = self._drain(timeout_s)
         if not changed and self._cursor.look_due(time.monotonic()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -59,9 +58,7 @@ class SpanReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close the consumer; an error of the client becomes one of this package."""
         try:
             if isinstance(error, KafkaException):
@@ -98,7 +95,6 @@ class SpanReader:
             spans: by partition, the offset to begin at, and the one after the last, at which no transaction is open.
 
         Raises:
-            BrokerUnreachableError: the end was not reached in time.
             TopicDamagedError: a record is not what was written.
             StatefulStreamsError: there is no such topic or partition, or it may not be read.
         """

@@ -1,14 +1,15 @@
-"""Writes heartbeats, deployments, incidents and commands."""
+"""Writes heartbeats, deployments, incidents, commands and the history."""
 
 from __future__ import annotations
 
+import time
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.codec import Value, claim_key, to_key, to_value, topic_of
-from airflow_provider.errors import AccessError
+from airflow_provider.errors import AccessError, TopicMissingError
 from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
@@ -65,34 +66,37 @@ class ControlWriter:
         if self._refused is not None:
             raise self._refused
 
-    def write(self, value: Value, timeout_s: float = 10.0) -> None:
+    def write(self, value: Value, timeout_s: float = 10.0, missing: TopicMissingError | None = None) -> None:
         """Send and wait until it is stored.
 
-        Raises:
-            ConfigurationError: the topic may not be written.
-            BrokerUnreachableError: it was not stored within the deadline.
+        Args:
+            missing: what is raised where there is no such topic; None to find out by that nothing is stored.
         """
+        topic, key, deadline = self._topic(value), to_key(value), time.monotonic() + timeout_s
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 failed.append(error)
 
-        self._producer.produce(self._topic(value), to_value(value), to_key(value), partition=0, on_delivery=delivered)
         try:
-            left = flush(self._producer, timeout_s)
+            # All topics are listed: the brokers may create one that a producer asks for by its name.
+            if missing is not None and topic not in self._producer.list_topics(timeout=timeout_s).topics:
+                raise missing
+            self._producer.produce(topic, to_value(value), key, partition=0, on_delivery=delivered)
+            left = flush(self._producer, max(0.0, deadline - time.monotonic()))
         except KafkaException as error:
+            if not error.args[0].fatal():
+                self._producer.poll(0)  # hands over why its connections failed
             left = 1
             failed.insert(0, error.args[0])
         if left or failed:
-            what = f"Writing {to_key(value).decode()} to {self._topic(value)}"
-            needed = f"Describe and Write on the topic {self._topic(value)}"
+            what, needed = f"Writing {key.decode()} to {topic}", f"Describe and Write on the topic {topic}"
             if failed and (refused := refusal(failed[0], what, needed)) is not None:
                 raise refused
-            why = failed[0].str() if failed else f"no answer within {timeout_s:g} s"
             raise self._errors.unreachable(
-                f"{to_key(value).decode()} was not stored in {self._topic(value)!r} at {self._bootstrap}",
-                why,
+                f"{key.decode()} was not stored in {topic!r} at {self._bootstrap}",
+                failed[0].str() if failed else f"no answer within {timeout_s:g} s",
                 "check that the topic exists and the brokers answer.",
             )
 
@@ -123,10 +127,6 @@ def write_control(connection: KafkaConnection, application_id: str, *values: Val
 
     Args:
         timeout_s: how long each may take.
-
-    Raises:
-        ConfigurationError: a topic may not be written.
-        BrokerUnreachableError: one was not stored in time. Those before it are.
     """
     with ControlWriter(connection, application_id) as writer:
         for value in values:

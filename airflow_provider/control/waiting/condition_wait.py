@@ -178,7 +178,6 @@ class ConditionRecords:
 
         Raises:
             TopicMissingError: the application has no history, or no metrics topic.
-            BrokerUnreachableError: the end of a topic was not reached in time.
         """
         if time.monotonic() - self._read_at < _EVERY_S:
             return

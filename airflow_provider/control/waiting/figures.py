@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import RtoBasis, predict_by
 from airflow_provider.control.records.task_state import TaskState
@@ -16,8 +17,6 @@ from airflow_provider.control.waiting.evaluation import (
     task_list,
 )
 from airflow_provider.control.waiting.task import active_task, chosen_tasks, refuse_unknown
-
-_MIB = 1 << 20
 
 
 class SourceLagWithin(Condition, frozen=True, kw_only=True):
@@ -104,7 +103,7 @@ class DiskSpaceFree(Condition, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         which = "every instance" if self.instances is None else ", ".join(self.instances)
-        return f"{which} to have {self.min_free_bytes / _MIB:,.0f} MiB of disk left"
+        return f"{which} to have {mib(self.min_free_bytes, 0)} of disk left"
 
     def evaluate(self, seen: Observation) -> Evaluation:
         """Waits for ever: room can be made. What an instance said before it ended or fell silent does not count."""
@@ -123,7 +122,7 @@ class DiskSpaceFree(Condition, frozen=True, kw_only=True):
                 free[name] = status.disk.free_bytes
                 if free[name] < self.min_free_bytes:
                     where = f"at {status.disk.folder} on {status.stores_host}"
-                    waiting.append(f"{name} has {free[name] / _MIB:,.0f} MiB left {where}")
+                    waiting.append(f"{name} has {mib(free[name], 0)} left {where}")
         return met_unless(waiting, "all have room", {"free_bytes": free})
 
 

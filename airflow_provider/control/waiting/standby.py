@@ -262,7 +262,6 @@ def standby_commands(
     """What to ask of each instance that holds a standby.
 
     Args:
-        kind: `CommandKind.SNAPSHOT` or `CommandKind.CERTIFY`.
         run_id: begins the ids of the commands; another one for each time that it is asked.
 
     Raises:

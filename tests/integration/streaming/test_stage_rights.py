@@ -21,7 +21,7 @@ from airflow_provider.common.files import create_private_file
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.described_topics import create_described_topics
 from airflow_provider.control.application.job_topics import application_tasks
-from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.application.rights import Acl, Resource, Role, acls_of
 from airflow_provider.control.application.topic_repair import find_described_problems
 from airflow_provider.control.drills.outputs import count_outputs, take_cut
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
@@ -30,7 +30,6 @@ from airflow_provider.control.topics.commits import CommitTopics
 from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import write_control
-from airflow_provider.kafka.acl import Acl, Resource
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.guarded_broker import LOGIN, GuardedBroker

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.cli.text import ago, causes, listed_names, seconds
+from airflow_provider.cli.text import ago, causes, listed_names
+from airflow_provider.common.table import seconds
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,8 @@ def test_age_is_one_number_with_its_unit(ms: int, text: str) -> None:
     assert ago(ms) == text
 
 
-def test_seconds_have_one_decimal() -> None:
-    assert (seconds(2_349), seconds(None)) == ("2.3 s", "-")
+def test_seconds_have_as_many_decimals_as_asked() -> None:
+    assert (seconds(2_349, 1), seconds(2_349), seconds(None)) == ("2.3 s", "2.35 s", "-")
 
 
 NO_RIGHT = "no right to write 'orders-out': give it"

@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.rights import Role, acls_of
+from airflow_provider.control.application.rights import Resource, Role, acls_of
 from airflow_provider.control.records.job_description import JobDescription
-from airflow_provider.kafka.acl import Resource
 from airflow_provider.kafka.names import publisher_transactional_id, transactional_id
 from airflow_provider.streaming import StatefulJob, stream, window
 from airflow_provider.streaming import functions as F

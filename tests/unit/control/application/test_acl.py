@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from airflow_provider.control.application.rights import Acl, Resource
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.acl import Acl, Resource
 
 
 def test_right_is_a_line_of_a_shell() -> None:
