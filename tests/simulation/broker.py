@@ -6,7 +6,6 @@ makes errors. `tests/integration/simulation` runs the same programs against it a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -239,7 +238,9 @@ class Broker:
         for record in records:
             wall_ms = self._wall_ms() if self.topics[at[0]].append_time else record.timestamp_ms
             state = "committed" if transaction is None else "open"
-            log.append(dataclasses.replace(record, pid=pid, state=state, transaction=number, timestamp_ms=wall_ms))
+            log.append(
+                Record(0, record.key, record.value, wall_ms, pid, None, state, number, record.headers, record.horizon_s)
+            )
         producer.sequences = [*producer.sequences[-4:], (sequence, first)]
         if transaction is not None:
             log.open.setdefault(pid, first)
