@@ -38,6 +38,8 @@ class Process:
         self.name, self.clock_s = name, clock_s
         self.dead = False
         self.paused_until = 0.0
+        self.parked: list[tuple[Fiber, int]] = []
+        """What was due while it stood still."""
         self.cut_out_until = self.cut_in_until = 0.0
         """Until when its requests, or the answers to them, are lost."""
         self.on_death: list[Callable[[], None]] = []
@@ -178,6 +180,14 @@ class Kernel:
                 fiber.woken = True
                 self._push(self.now + delay_s, fiber)
 
+    def resume(self, process: Process) -> None:
+        """A process that stands still goes on."""
+        process.paused_until = min(process.paused_until, self.now)
+        parked, process.parked = process.parked, []
+        for fiber, token in parked:
+            if fiber.token == token and not fiber.done:
+                self._push(self.now + self.random.random() * 0.01, fiber)
+
     def kill(self, process: Process) -> None:
         """A process is gone between two steps: none of its threads takes another one."""
         if process.dead:
@@ -220,6 +230,7 @@ class Kernel:
             if fiber.token != token or process.dead or fiber.done:
                 continue
             if process.paused_until > when:
+                process.parked.append((fiber, token))
                 self._push(process.paused_until + self.random.random() * 0.01, fiber)
                 continue
             self.now = max(self.now, when)
