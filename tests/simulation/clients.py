@@ -38,6 +38,8 @@ class Network:
         self.fates: list[tuple[str, str, str, float]] = []
         """The next request of a process (its name's beginning) and kind is so: ``late``, ``lost``, ``unanswered``."""
         self.readers: dict[Partition, list[Any]] = {}
+        self.late: set[str] = set()
+        """The kinds of requests that came late."""
         self.down_until = 0.0
         self.polled: Callable[[Consumer, Record, Partition], None] = lambda *_: None
 
@@ -78,6 +80,7 @@ class Network:
             fate, seconds = self.fate(process, kind)
             pause_s = pick.uniform(0.02, 0.1)
             if fate == "late":
+                self.late.add(kind)
                 kernel.after(seconds, lambda: _quietly(execute))
             if fate in ("late", "lost"):
                 pause_s = pick.uniform(0.0, 0.2) + backoff_s * pick.uniform(0.8, 1.2)
