@@ -25,12 +25,17 @@ def main() -> int:
     parser.add_argument("--limit", type=float, help="seconds after which no further schedule is begun")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mutations", nargs="?", const="", help="break the product in each way, or in this one")
+    parser.add_argument("--kept", action="store_true", help="run the schedules that are kept, with and without")
     given = parser.parse_args()
     product.bind(logs=given.logs)
     only = tuple(filter(None, given.only.split(",")))
     # They use modules that were just bound.
     if given.seed is not None:
         return _one(given.seed, only, trace=given.trace, shrunk=given.shrink)
+    if given.kept:
+        from tests.simulation.mutations import replay_all
+
+        return replay_all()
     if given.mutations is not None:
         from tests.simulation.mutations import find_all
 

@@ -6,7 +6,6 @@ makes errors. `tests/integration/simulation` runs the same programs against it a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -110,6 +109,8 @@ class Transaction:
     """``empty``, ``ongoing``, ``prepare-commit``, ``prepare-abort``, ``committed``, ``aborted``."""
     partitions: set[Partition] = field(default_factory=set)
     groups: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    offered: list[dict[Partition, int]] = field(default_factory=list)
+    """The offsets of each request that came while it was open."""
     began: float = 0.0
     number: int = 0
     marking: set[Partition] = field(default_factory=set)
@@ -239,7 +240,9 @@ class Broker:
         for record in records:
             wall_ms = self._wall_ms() if self.topics[at[0]].append_time else record.timestamp_ms
             state = "committed" if transaction is None else "open"
-            log.append(dataclasses.replace(record, pid=pid, state=state, transaction=number, timestamp_ms=wall_ms))
+            log.append(
+                Record(0, record.key, record.value, wall_ms, pid, None, state, number, record.headers, record.horizon_s)
+            )
         producer.sequences = [*producer.sequences[-4:], (sequence, first)]
         if transaction is not None:
             log.open.setdefault(pid, first)
@@ -300,6 +303,7 @@ class Broker:
         known = self._of(id, pid, epoch)
         self._open(known)
         known.groups.setdefault(group, {}).update(offsets)
+        known.offered.append(offsets)
 
     def _open(self, known: Transaction) -> None:
         if known.state.startswith("prepare"):
@@ -308,7 +312,7 @@ class Broker:
             return
         self._numbers += 1
         known.state, known.number, known.began = "ongoing", self._numbers, self._clock()
-        known.partitions, known.groups = set(), {}
+        known.partitions, known.groups, known.offered = set(), {}, []
         self._later(known.timeout_s, lambda number=known.number: self._time_out(known, number))  # type: ignore[misc]
 
     def _time_out(self, known: Transaction, number: int) -> None:

@@ -38,6 +38,8 @@ class Network:
         self.fates: list[tuple[str, str, str, float]] = []
         """The next request of a process (its name's beginning) and kind is so: ``late``, ``lost``, ``unanswered``."""
         self.readers: dict[Partition, list[Any]] = {}
+        self.late: set[str] = set()
+        """The kinds of requests that came late."""
         self.down_until = 0.0
         self.polled: Callable[[Consumer, Record, Partition], None] = lambda *_: None
 
@@ -78,6 +80,7 @@ class Network:
             fate, seconds = self.fate(process, kind)
             pause_s = pick.uniform(0.02, 0.1)
             if fate == "late":
+                self.late.add(kind)
                 kernel.after(seconds, lambda: _quietly(execute))
             if fate in ("late", "lost"):
                 pause_s = pick.uniform(0.0, 0.2) + backoff_s * pick.uniform(0.8, 1.2)
@@ -569,6 +572,29 @@ class AdminClient:
 
     def __init__(self, config: dict[str, Any], **_: object) -> None:
         self._net: Network = network
+        self._process = _me()
+
+    def poll(self, timeout: float = 0) -> int:
+        return 0
+
+    def describe_topics(self, names: Any, request_timeout: float = 10.0) -> dict[str, Future]:
+        def described() -> dict[str, str | None]:
+            known = self._net.broker.topics
+            return {name: known[name].id if name in known else None for name in names.topic_names}
+
+        found = {name: Future() for name in names.topic_names}
+        try:
+            ids = self._net.request(self._process, "describe", described, the().now + request_timeout)
+        except KafkaException as error:
+            for future in found.values():
+                future.set_exception(error)
+            return found
+        for name, id in ids.items():
+            if id is None:
+                found[name].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            else:
+                found[name].set_result(SimpleNamespace(topic_id=id))
+        return found
 
     def delete_records(self, partitions: Sequence[TopicPartition], **_: object) -> dict[Any, Future]:
         found = {}

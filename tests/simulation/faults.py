@@ -154,12 +154,11 @@ class Faults:
         for host in world.hosts.values():
             for process in host.processes():
                 process.cut_in_until = process.cut_out_until = 0.0
-                process.paused_until = min(process.paused_until, now)
+                self._kernel.resume(process)
             host.start()
         world.airflow.watch()
-        watcher = world.airflow.watcher
-        if watcher is not None:
-            watcher.paused_until = min(watcher.paused_until, now)
+        if world.airflow.watcher is not None:
+            self._kernel.resume(world.airflow.watcher)
 
     # -- who is meant --------------------------------------------------------------------------------------------
 

@@ -184,7 +184,7 @@ class Host:
         self.stop = stop.set
         job = self.world.job
         session: Any = spark.Session(workers, self.cores, self._report)
-        with ControlReader(CONNECTION, APPLICATION, statuses=False) as control:
+        with ControlReader(CONNECTION, APPLICATION, statuses=False, follows=True) as control:
             control.read_to_end()
             slots: list[Any] = []
             progress = ProgressWatch(

@@ -1,13 +1,14 @@
-"""One virtual clock, and a scheduler that decides who goes on: real threads of which only one ever runs.
+"""One virtual clock, and a scheduler that decides who goes on: simulated threads, of which only one ever runs.
 
 A thread gives the turn away where it waits: at each request to a broker, each write of a store, each wait, each sleep.
 Who comes next is who is due first; what is due at the same moment comes in an order that the seed decides. Nothing else
 is random, so a seed is a schedule.
+
+A simulated thread is a greenlet: threads of the system that hand the turn to each other take half as long again.
 """
 
 from __future__ import annotations
 
-import _thread
 import heapq
 import itertools
 from collections import Counter
@@ -15,12 +16,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]  # which Airflow brings
+
 EPOCH_S: Final = 1_800_000_000
 """Where the clocks of all hosts stand when a schedule begins, but for what they are apart."""
-
-
-_STUCK_S: Final = 600.0
-"""For so long of the real clock the turn may be away: more than a starved machine needs."""
 
 
 class Stopped(BaseException):
@@ -39,6 +38,8 @@ class Process:
         self.name, self.clock_s = name, clock_s
         self.dead = False
         self.paused_until = 0.0
+        self.parked: list[tuple[Fiber, int]] = []
+        """What was due while it stood still."""
         self.cut_out_until = self.cut_in_until = 0.0
         """Until when its requests, or the answers to them, are lost."""
         self.on_death: list[Callable[[], None]] = []
@@ -51,17 +52,15 @@ class Process:
 class Fiber:
     """A simulated thread."""
 
-    __slots__ = ("body", "done", "joining", "lock", "name", "os_thread", "process", "token", "woken")
+    __slots__ = ("body", "done", "joining", "name", "process", "runner", "token", "woken")
 
     def __init__(self, process: Process, name: str, body: Callable[[], None]) -> None:
         self.process, self.name, self.body = process, name, body
-        self.lock = _thread.allocate_lock()
-        self.lock.acquire()
         self.token = 0
         self.done = False
         self.woken = False
         self.joining = Waiters()
-        self.os_thread: _OsThread | None = None
+        self.runner: _Runner | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -78,23 +77,24 @@ class Waiters:
         self.fibers: list[tuple[Fiber, int]] = []
 
 
-class _OsThread:
-    """A thread of the system, used by one simulated thread after the other."""
+class _Runner:
+    """A greenlet, used by one simulated thread after the other."""
 
-    idle: Final[list[_OsThread]] = []
+    idle: Final[list[_Runner]] = []
 
     def __init__(self) -> None:
-        self.lock = _thread.allocate_lock()
-        self.lock.acquire()
-        self.job: Callable[[], None] | None = None
-        _thread.start_new_thread(self._run, ())
+        self.job: Callable[[], greenlet] | None = None
+        """Runs a simulated thread, and returns who goes on after it."""
+        self.greenlet = greenlet(self._run)
 
     def _run(self) -> None:
         while True:
-            self.lock.acquire()
             job, self.job = self.job, None
-            if job is not None:
-                job()
+            assert job is not None
+            following = job()
+            del job  # which holds a whole schedule
+            self.idle.append(self)
+            following.switch()
 
 
 class Kernel:
@@ -118,8 +118,7 @@ class Kernel:
         self._end = 0.0
         self._heap: list[tuple[float, float, int, Fiber | None, int, Callable[[], None] | None]] = []
         self._seq = itertools.count()
-        self._main = _thread.allocate_lock()
-        self._main.acquire()
+        self._main = getcurrent()
         self._fibers: list[Fiber] = []
         self._ended = self._killing = False
 
@@ -181,6 +180,14 @@ class Kernel:
                 fiber.woken = True
                 self._push(self.now + delay_s, fiber)
 
+    def resume(self, process: Process) -> None:
+        """A process that stands still goes on."""
+        process.paused_until = min(process.paused_until, self.now)
+        parked, process.parked = process.parked, []
+        for fiber, token in parked:
+            if fiber.token == token and not fiber.done:
+                self._push(self.now + self.random.random() * 0.01, fiber)
+
     def kill(self, process: Process) -> None:
         """A process is gone between two steps: none of its threads takes another one."""
         if process.dead:
@@ -223,6 +230,7 @@ class Kernel:
             if fiber.token != token or process.dead or fiber.done:
                 continue
             if process.paused_until > when:
+                process.parked.append((fiber, token))
                 self._push(process.paused_until + self.random.random() * 0.01, fiber)
                 continue
             self.now = max(self.now, when)
@@ -236,24 +244,20 @@ class Kernel:
         self.current = following
         if following is me:
             return
-        self._resume(following)
-        me.lock.acquire()
+        self._greenlet_of(following).switch()
         if self.closing:
             raise Stopped
         self.current = me
 
-    def _resume(self, fiber: Fiber | None) -> None:
+    def _greenlet_of(self, fiber: Fiber | None) -> greenlet:
         if fiber is None:
-            self._main.release()
-        elif fiber.os_thread is None:
-            thread = _OsThread.idle.pop() if _OsThread.idle else _OsThread()
-            fiber.os_thread = thread
-            thread.job = lambda: self._life(fiber)
-            thread.lock.release()
-        else:
-            fiber.lock.release()
+            return self._main
+        if fiber.runner is None:
+            fiber.runner = _Runner.idle.pop() if _Runner.idle else _Runner()
+            fiber.runner.job = lambda: self._life(fiber)
+        return fiber.runner.greenlet
 
-    def _life(self, fiber: Fiber) -> None:
+    def _life(self, fiber: Fiber) -> greenlet:
         self.current = fiber
         try:
             fiber.body()
@@ -262,26 +266,21 @@ class Kernel:
         except BaseException as error:
             self.fail(error)
         fiber.done = True
-        thread, fiber.os_thread = fiber.os_thread, None
-        if thread is not None:
-            _OsThread.idle.append(thread)
+        fiber.runner = None
         if self.closing:
-            self._main.release()
-            return
+            return self._main
         self.wake(fiber.joining)
         self.current = following = self._next()
-        self._resume(following)
+        return self._greenlet_of(following)
 
     # -- the schedule --------------------------------------------------------------------------------------------
 
     def run(self, until: float) -> None:
         """Go on until a time, or until something fails or `stop` is called."""
-        self._end, self._ended = until, False
+        self._end, self._ended, self._main = until, False, getcurrent()
         self.current = following = self._next()
         if following is not None:
-            self._resume(following)
-            if not self._main.acquire(timeout=_STUCK_S):
-                raise RuntimeError(f"nobody has had the turn for {_STUCK_S:.0f} s: an error in the simulator")
+            self._greenlet_of(following).switch()
         self.current = None
         if self.failure is None and not self._ended:
             self.now = until
@@ -292,11 +291,10 @@ class Kernel:
 
     def close(self) -> None:
         """End every thread. Whatever they still do while they unwind counts for nothing."""
-        self.closing = True
+        self.closing, self._main = True, getcurrent()
         for fiber in self._fibers:
-            if not fiber.done and fiber.os_thread is not None:
-                fiber.lock.release()
-                self._main.acquire()
+            if not fiber.done and fiber.runner is not None:
+                fiber.runner.greenlet.switch()
         self._fibers.clear()
         self._heap.clear()
 

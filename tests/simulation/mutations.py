@@ -16,7 +16,9 @@ from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any, Final
 
+from tests.simulation import schedule
 from tests.simulation.faults import Fault
+from tests.simulation.kept import KEPT, Kept
 from tests.simulation.runner import run_many, shrink
 from tests.simulation.schedule import Outcome
 
@@ -315,6 +317,24 @@ MUTATIONS: Final = (
         ),
     ),
     Mutation(
+        "TopicIds",
+        "a control topic that was created again is told by its id, where it holds more than was read",
+        (
+            (
+                "airflow_provider.control.topics.cursor:ControlCursor.identify",
+                "if topic in self._positions and",
+                "if topic in () and",
+            ),
+        ),
+        faults=(
+            "create_again",
+            "pause",
+            "cut_in",
+            "pause_watcher",
+            "assign_again",
+        ),
+    ),
+    Mutation(
         "WarmCopiesStay",
         "a copy beyond the wanted number goes once the others are warm",
         (("airflow_provider.control.placement.assignor:_standbys", "[:waited_for]", "[:0]"),),
@@ -464,6 +484,35 @@ def _search(link: Connection, mutation: Mutation, processes: int, seeds: range) 
     link.send(found)
 
 
+def replay(kept: Kept) -> tuple[str | None, str | None]:
+    """Run a schedule that is kept; which promise it breaks with its mutation, and which without."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=_replay, args=(there, kept))
+    process.start()
+    there.close()
+    broken: str | None = here.recv()
+    process.join()
+    return broken, schedule.run(kept.seed, kept.faults).violation
+
+
+def _replay(link: Connection, kept: Kept) -> None:
+    apply(next(mutation for mutation in MUTATIONS if mutation.name == kept.mutation))
+    link.send(schedule.run(kept.seed, kept.faults).name)
+
+
+def replay_all() -> int:
+    """Run all that is kept; status 1 where one finds nothing any more, or a promise is broken without a mutation."""
+    wrong = 0
+    for kept in KEPT:
+        broken, violation = replay(kept)
+        said = [] if broken == kept.promise else [f"it breaks {broken!r} now, and not {kept.promise!r}"]
+        said += [f"without it {violation}"] if violation else []
+        wrong += bool(said)
+        print(f"{kept.mutation} (seed {kept.seed}): {'; '.join(said) or kept.promise}", flush=True)
+    return 1 if wrong else 0
+
+
 def find_all(only: str, processes: int, most: int = 3000) -> int:
     """Look for each mutation, or for one; print a line each; status 1 where one was not found."""
     missed = 0
@@ -479,5 +528,5 @@ def find_all(only: str, processes: int, most: int = 3000) -> int:
         what = f"{found.outcome.name} (seed {found.outcome.seed})"
         print(f"{mutation.name:<20}  {found.cpu_s:>9.1f} s {found.runs:>11}   {what}", flush=True)
         for fault in found.fewest:
-            print(f"{'':<22}{fault}")
+            print(f"{'':<22}{fault!r}")
     return 1 if missed else 0

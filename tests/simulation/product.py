@@ -7,6 +7,7 @@ not by its name, so that modules may be moved.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import socket
@@ -84,7 +85,7 @@ from airflow_provider.control.records.status import (  # noqa: E402
     Role,
     TaskState,
 )
-from airflow_provider.control.topics import follower, publisher  # noqa: E402, F401 - before it is bound
+from airflow_provider.control.topics import codec, follower, publisher  # noqa: E402, F401 - before it is bound
 from airflow_provider.control.topics.codec import apply as apply_record  # noqa: E402
 from airflow_provider.control.topics.liveness import Timeouts  # noqa: E402
 from airflow_provider.control.topics.reader import ControlReader  # noqa: E402
@@ -243,6 +244,8 @@ def bind(logs: bool = False) -> None:
     Pulse.beat = lambda *_: None  # type: ignore[method-assign]  # a file for who looks on the same host
     triggers_module._POLL_S = 0.5  # type: ignore[misc]  # noqa: SLF001
     instance_module._CONTROL_POLL_S = 0.5  # type: ignore[misc]  # noqa: SLF001 - a record wakes it all the same
+    # Each record is read by many, and is a value.
+    codec.from_numbered_json = functools.lru_cache(4096)(codec.from_numbered_json)  # type: ignore[assignment, attr-defined]
     if not logs:
         logging.disable(logging.CRITICAL)
 

@@ -29,13 +29,14 @@ def rows_of(records: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
     """The rows of a micro-batch, of records by partition, offset and key."""
     partitions, offsets, keys = zip(*records, strict=True)
     size = len(records)
+    key = pa.array(keys, pa.binary())
     columns = [
         pa.array(partitions, pa.int32()),
         pa.array(offsets, pa.int64()),
-        pa.array(keys, pa.binary()),
+        key,
         pa.nulls(size, pa.int32()),
         pa.nulls(size, pa.string()),
-        pa.array(keys, pa.binary()),
+        key,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 

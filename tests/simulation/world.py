@@ -70,7 +70,6 @@ class World:
             self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice((1, 1, 2)))
         self.airflow = Airflow(self)
         self._input = random
-        self._old_since: dict[str, float] = {}
         self.records = random.randint(2, 8)
         self.round_interval_s = random.choice((0.5, 1.0, 1.0))
         self._create_topics()
@@ -123,20 +122,8 @@ class World:
         return judge
 
     def operate(self, view: ControlView) -> None:
-        """What a person does by the runbook, once the faults are over.
-
-        End a transaction that hides a changelog from its assigned owner; start an instance again that has gone on with
-        an old generation for long, because the assignment topic was created again behind its back.
-        """
+        """What a person does by the runbook, once the faults are over: end a transaction that hides a changelog."""
         assignment = view.assignment
-        for name, status in view.statuses.items():
-            old = assignment is not None and status.state.alive and status.generation < assignment.generation
-            since = self._old_since.setdefault(name, self.kernel.now) if old else self._old_since.pop(name, 0.0)
-            if old and self.kernel.now - since > 30.0:
-                del self._old_since[name]
-                self.kernel.passed("a person restarts an instance that reads an old generation")
-                self.hosts[name].kill()
-                self.kernel.after(1.0, self.hosts[name].start)
         for number in range(self.partitions):
             task_id = TaskId(0, number)
             active = None if assignment is None else assignment.tasks[task_id].active

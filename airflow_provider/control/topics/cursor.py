@@ -15,7 +15,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
 
 LOOK_EVERY_S: Final = 5.0
-"""How often a reader to which nothing comes asks for the ends of its topics."""
+"""How often a reader asks for the ends of its topics."""
 LOOK_TIMEOUT_S: Final = 1.0
 """How long it waits for an answer, each time."""
 UNKNOWN_TOPIC: Final = frozenset(
@@ -28,6 +28,8 @@ MISSING_S: Final = 20.0
 
 Ends = Mapping[str, int | None]
 """By topic, the offset after its last record; None where the brokers do not know the topic."""
+Ids = Mapping[str, str]
+"""By topic, its id in the cluster, which another topic of the same name does not have; empty where it is not known."""
 
 
 def consumer_config(connection: KafkaConnection, application_id: str) -> dict[str, Any]:
@@ -59,10 +61,13 @@ class ControlCursor:
     """The position in each control topic, and the judgement of the consumer that brings their records.
 
     After a broker's restart librdkafka sometimes fetches nothing any more and reports nothing (librdkafka #5153). So a
-    reader to which nothing comes asks for the ends of its topics now and then; a consumer that is behind an end, or
-    past it because the topic was created again, and has not moved since the look before is replaced. A broker that has
-    just started may not know its topics yet, and a client remembers such an answer for long: a topic counts as missing
-    only when new clients got it for 20 s.
+    reader asks for the ends of its topics now and then; a consumer that is behind an end, or past it because the topic
+    was created again, and has not moved since the look before is replaced. A broker that has just started may not know
+    its topics yet, and a client remembers such an answer for long: a topic counts as missing only when new clients got
+    it for 20 s.
+
+    Where a topic that was created again holds more than was read of the one before, offsets say nothing: a consumer
+    reads on in its middle. Only its id tells them apart (`identify`).
 
     Args:
         topics: the topics that are read, each of one partition.
@@ -77,6 +82,7 @@ class ControlCursor:
         self.began_anew = False
         """Whether the view forgot since this was last set to False."""
         self.topics = tuple(topics)
+        self._ids: dict[str, str] = {}
         self._positions: dict[str, int] = {}
         self._at_end: set[str] = set()
         self._behind: dict[str, int] = {}
@@ -145,7 +151,7 @@ class ControlCursor:
             raise refused
 
     def look_due(self, now: float) -> bool:
-        """Whether the ends should be asked for again, when nothing came."""
+        """Whether the ends should be asked for again."""
         return now - self._looked_at > LOOK_EVERY_S
 
     def looked(self, ends: Ends | None, now: float) -> bool:
@@ -178,6 +184,20 @@ class ControlCursor:
                 self._move(topic, 0)
         # One that was refused does not say that it reads again where nothing new is there to read.
         return bool(absent) or bool(stalled) or bool(self._refused)
+
+    def identify(self, ids: Ids) -> bool:
+        """Take the ids of the topics, asked for before anything is read and with each look at the ends.
+
+        What was read of a topic before its id was known may be another's.
+
+        Returns:
+            Whether the consumer has to be replaced by a new one, at `restart`: one of them is begun anew.
+        """
+        others = [topic for topic, id in ids.items() if topic in self._positions and self._ids.get(topic) != id]
+        self._ids.update(ids)
+        for topic in others:
+            self._move(topic, 0)
+        return bool(others)
 
     def _move(self, topic: str, offset: int) -> None:
         """Stand at an offset. One that was passed before is of a topic that was created again."""

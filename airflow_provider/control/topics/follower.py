@@ -21,10 +21,12 @@ from airflow_provider.control.topics.cursor import (
     missing,
 )
 from airflow_provider.control.topics.liveness import SilenceClock
+from airflow_provider.control.topics.reader import ids_of
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.kafka.broker_error import ConnectionErrors, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
+from airflow_provider.kafka.topic_admin import TopicAdmin
 
 _BATCH: Final = 1000
 # Longer than this for nothing, and the loop was blocked, the process stood still, or the brokers hang.
@@ -57,6 +59,8 @@ class ControlFollower:
         self._consumer = self._new_consumer()
         try:
             await self._require_topics()
+            self._admin = await asyncio.to_thread(TopicAdmin, self._connection, LOOK_TIMEOUT_S)
+            await self._identify()
             await self._begin()
         except BaseException:
             await self._close(self._consumer)
@@ -99,7 +103,7 @@ class ControlFollower:
         if now - self._polled_at > timeout_s + _BLOCKED_S:
             self._hearing = False
         self._polled_at = now
-        if not changed and self._cursor.look_due(now):
+        if self._cursor.look_due(now):
             await self._look()
         self._cursor.check()
         return changed
@@ -140,13 +144,17 @@ class ControlFollower:
         return changed
 
     async def _look(self) -> None:
-        stalled = self._cursor.looked(await self._ends(LOOK_TIMEOUT_S), time.monotonic())
-        if stalled:
+        ends = await self._ends(LOOK_TIMEOUT_S)
+        again = ends is not None and await self._identify()
+        if self._cursor.looked(ends, time.monotonic()) or again:
             self._hearing = False
             before, self._consumer = self._consumer, self._new_consumer()
             await self._begin()
             await self._close(before)
         self._polled_at = time.monotonic()
+
+    async def _identify(self) -> bool:
+        return self._cursor.identify(await asyncio.to_thread(ids_of, self._admin, self._cursor.topics))
 
     async def _ends(self, timeout_s: float) -> Ends | None:
         """The end of each topic; None when a broker did not answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -15,11 +15,12 @@ from airflow_provider.control.topics.cursor import (
     UNKNOWN_TOPIC,
     ControlCursor,
     Ends,
+    Ids,
     consumer_config,
     missing,
 )
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError
 from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, refusal, refusal_to_describe
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic, status_topic
@@ -34,14 +35,20 @@ class ControlReader:
 
     Args:
         statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
+        follows: whether it is read for so long that a topic may be created again meanwhile, and hold more than was read
+            of the one before: for one client more, and one more answer before the first record.
     """
 
-    def __init__(self, connection: KafkaConnection, application_id: str, statuses: bool = True) -> None:
+    def __init__(
+        self, connection: KafkaConnection, application_id: str, statuses: bool = True, *, follows: bool = False
+    ) -> None:
         self.view = ControlView(application_id)
         topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
         self._cursor = ControlCursor(self.view, topics, time.monotonic())
         self._connection = connection
         self._errors = ConnectionErrors(connection)
+        self._admin = TopicAdmin(connection, LOOK_TIMEOUT_S) if follows else None
+        self._identify()
         self._consumer = self._opened()
 
     def __enter__(self) -> ControlReader:
@@ -126,7 +133,7 @@ class ControlReader:
             Whether the view changed.
         """
         changed = self._drain(timeout_s)
-        if not changed and self._cursor.look_due(time.monotonic()):
+        if self._cursor.look_due(time.monotonic()):
             self._look()
         self._cursor.check()
         return changed
@@ -141,7 +148,9 @@ class ControlReader:
         return changed
 
     def _look(self) -> None:
-        if self._cursor.looked(self._ends(), time.monotonic()):
+        ends = self._ends()
+        again = ends is not None and self._identify()
+        if self._cursor.looked(ends, time.monotonic()) or again:
             stalled, self._consumer = self._consumer, self._opened()
             stalled.close()
 
@@ -152,6 +161,9 @@ class ControlReader:
             if (refused := refusal(error.args[0], f"Reading {' and '.join(self._cursor.topics)}")) is not None:
                 raise refused from error
             return None
+
+    def _identify(self) -> bool:
+        return self._admin is not None and self._cursor.identify(ids_of(self._admin, self._cursor.topics))
 
     def _end_of(self, topic: str, timeout_s: float) -> int | None:
         try:
@@ -173,6 +185,14 @@ class ControlReader:
         consumer = Consumer(consumer_config(self._connection, self.view.application_id) | {"error_cb": self._errors})
         consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in self._cursor.restart().items()])
         return consumer
+
+
+def ids_of(admin: TopicAdmin, topics: Sequence[str]) -> Ids:
+    """The ids of topics; empty where the brokers do not give all of them, of which their ends say why."""
+    try:
+        return admin.ids(topics)
+    except StatefulStreamsError:
+        return {}
 
 
 _PAUSE_S: Final = 1.0

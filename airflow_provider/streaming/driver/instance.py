@@ -108,7 +108,9 @@ class Instance:
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
-        with ControlReader(self._settings.connection, self._job.application_id, statuses=False) as control:
+        with ControlReader(
+            self._settings.connection, self._job.application_id, statuses=False, follows=True
+        ) as control:
             described = control.read_to_end().job
             refuse_other_stages(described, self._job.description())
             self._heartbeat.check()

@@ -211,15 +211,47 @@ def test_consumer_that_is_past_the_end_of_a_topic_that_was_created_again_begins_
     assert not cursor.reached(ends)
 
 
+def test_topic_that_was_created_again_and_holds_more_than_was_read_is_told_by_its_id(cursor: ControlCursor) -> None:
+    cursor.identify({FIRST: "one", SECOND: "two"})
+    cursor.take(record(FIRST, 3))
+    cursor.take(record(SECOND, 4, instance("a")))
+
+    assert not cursor.identify({FIRST: "one", SECOND: "two"})
+    assert not cursor.identify({}), "the brokers gave none"
+    assert cursor.identify({FIRST: "one", SECOND: "another"})
+
+    assert cursor.restart() == {FIRST: 4, SECOND: 0}
+    assert not cursor.identify({FIRST: "one", SECOND: "another"})
+
+
+def test_what_was_read_before_its_topic_could_be_told_is_read_again(cursor: ControlCursor) -> None:
+    cursor.take(record(FIRST, 3))
+
+    assert cursor.identify({FIRST: "one", SECOND: "two"})
+    assert cursor.restart() == {FIRST: 0, SECOND: 0}
+
+    cursor.take(record(FIRST, 0))
+    assert not cursor.identify({FIRST: "one", SECOND: "two"})
+    assert cursor.restart() == {FIRST: 1, SECOND: 0}
+
+
+def test_id_that_was_asked_for_before_anything_was_read_ends_no_topic_before_its_end_was_seen(
+    cursor: ControlCursor,
+) -> None:
+    assert not cursor.identify({FIRST: "one", SECOND: "two"})
+    assert not cursor.reached({FIRST: 0, SECOND: 0})
+
+
 def again(forgets: bool) -> ControlCursor:
     """A reader that has read a ninth generation, with its incident."""
     cursor = ControlCursor(ControlView(APPLICATION), [ASSIGNMENTS, SECOND], now=0.0, forgets=forgets)
+    cursor.identify({ASSIGNMENTS: "one"})
     cursor.take(record(ASSIGNMENTS, 300, dataclasses.replace(assigned("a"), generation=9)))
     cursor.view.incidents["generation/2"] = cast(IncidentRecord, None)
     return cursor
 
 
-@pytest.mark.parametrize("begins", ["with-a-record", "empty", "behind-where-it-was-read"])
+@pytest.mark.parametrize("begins", ["with-a-record", "empty", "behind-where-it-was-read", "with-more-than-was-read"])
 def test_watcher_forgets_the_decisions_of_an_assignment_topic_that_was_created_again(begins: str) -> None:
     cursor = again(forgets=True)
 
@@ -227,6 +259,8 @@ def test_watcher_forgets_the_decisions_of_an_assignment_topic_that_was_created_a
         cursor.take(record(ASSIGNMENTS, 0, dataclasses.replace(assigned("b"), generation=1)))
     elif begins == "empty":
         cursor.take(event(ASSIGNMENTS, 0))
+    elif begins == "with-more-than-was-read":
+        assert cursor.identify({ASSIGNMENTS: "another"})
     else:
         assert not cursor.looked({ASSIGNMENTS: 2, SECOND: 0}, 6.0)
         assert cursor.looked({ASSIGNMENTS: 2, SECOND: 0}, 12.0)

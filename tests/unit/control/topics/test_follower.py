@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -50,18 +51,47 @@ class FakeConsumer:
         self.closed = True
 
 
-def test_consumer_that_gets_nothing_any_more_is_replaced_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeAdmin:
+    """The assignment topic is another one from a look on."""
+
+    asked, other_from = 0, 99
+
+    def __init__(self, *_: object) -> None:
+        """Of no cluster."""
+
+    def ids(self, names: Sequence[str]) -> dict[str, str]:
+        FakeAdmin.asked += 1
+        return dict.fromkeys(names, "first") | ({names[0]: "second"} if FakeAdmin.asked > self.other_from else {})
+
+
+def followed(monkeypatch: pytest.MonkeyPatch, polls: int, other_from: int = 99) -> ControlFollower:
     FakeConsumer.made = []
+    FakeAdmin.asked, FakeAdmin.other_from = 0, other_from
     monkeypatch.setattr(follower, "AIOConsumer", FakeConsumer)
+    monkeypatch.setattr(follower, "TopicAdmin", FakeAdmin)
     monkeypatch.setattr(cursor, "LOOK_EVERY_S", -1.0)
 
     async def follow() -> ControlFollower:
         async with ControlFollower(KafkaConnection("127.0.0.1:1"), APPLICATION) as control:
-            for _ in range(4):
+            for _ in range(polls):
                 await control.poll(0.0)
             return control
 
-    control = asyncio.run(follow())
+    return asyncio.run(follow())
+
+
+def test_topic_that_was_created_again_beyond_where_it_was_read_is_forgotten_and_read_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control = followed(monkeypatch, polls=1, other_from=1)
+
+    assert control.view.assignment is None
+    assert not control.hearing
+    assert [consumer.begun_at for consumer in FakeConsumer.made] == [0, 0]
+
+
+def test_consumer_that_gets_nothing_any_more_is_replaced_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = followed(monkeypatch, polls=4)
 
     assert control.view.assignment is not None
     assert control.view.assignment.generation == 2

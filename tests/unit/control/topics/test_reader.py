@@ -74,6 +74,35 @@ def test_consumer_at_the_end_is_kept(made: list[FakeConsumer]) -> None:
     assert len(made) == 1
 
 
+class FakeAdmin:
+    """Of a topic that is another one from the second look on; its answers are counted."""
+
+    asked = 0
+
+    def __init__(self, _: KafkaConnection, timeout_s: float) -> None:
+        assert timeout_s == cursor.LOOK_TIMEOUT_S
+
+    def ids(self, names: list[str]) -> dict[str, str]:
+        FakeAdmin.asked += 1
+        if FakeAdmin.asked == 2:
+            raise BrokerUnreachableError("no answer: nothing is said of the topic")
+        return dict.fromkeys(names, "first" if FakeAdmin.asked < 4 else "second")
+
+
+def test_follower_reads_a_topic_from_its_beginning_that_was_created_again_beyond_where_it_stands(
+    made: list[FakeConsumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeAdmin.asked = 0
+    FakeConsumer.stalls_at = [9, 9]
+    monkeypatch.setattr(reader, "TopicAdmin", FakeAdmin)
+    control = ControlReader(KafkaConnection("127.0.0.1:1"), APPLICATION, statuses=False, follows=True)
+    for _ in range(5):
+        control.poll(0.0)
+
+    assert [consumer.begun_at for consumer in made] == [0, 0]
+    assert [consumer.closed for consumer in made] == [True, False]
+
+
 class ForgetfulConsumer(FakeConsumer):
     """Of a broker that has just started: it knows the topic again after as many looks."""
 
