@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.cli.failover import close_incidents
-from airflow_provider.cli.options import add_application_options, cluster_of, names_option
+from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of, names_option
 from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import TaskId
@@ -43,13 +43,8 @@ def add_assign(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="of a job that was not described, to count its tasks (%(default)s)",
     )
     assign.add_argument("--balance", action="store_true", help="even out the load, too, step by step")
-    assign.add_argument(
-        "--timeout",
-        type=float,
-        default=600.0,
-        metavar="SECONDS",
-        help="of --balance, for each step, and for the standbys where incidents are open (%(default)g)",
-    )
+    meaning = "of --balance, for each step, and for the standbys where incidents are open"
+    add_seconds(assign, "--timeout", 600.0, meaning)
     assign.add_argument(
         "--no-wait", action="store_true", help="leave incidents open rather than wait until every task is whole again"
     )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from airflow_provider.cli.options import add_cluster_options, add_start_timeout, cluster_of
+from airflow_provider.cli.options import add_cluster_options, add_seconds, add_start_timeout, cluster_of
 from airflow_provider.cli.status import look
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.cli.text import nested_text
@@ -39,7 +39,7 @@ def add_describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     describing.add_argument("subject", metavar="APPLICATION|JOB.py", help="an application id, or a job file")
     add_cluster_options(describing)
     describing.add_argument("what", nargs="?", metavar="INSTANCE|TASK", help="such as a, or 0_3; nothing for all")
-    describing.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    add_seconds(describing, "--listen", 5.0, "for heartbeats")
     add_start_timeout(describing)
     describing.add_argument("--json", action="store_true", help="for programs")
     describing.add_argument("--mermaid", action="store_true", help="of a job file: as a picture in Mermaid's words")

@@ -12,7 +12,13 @@ from datetime import UTC, datetime
 from airflow_provider.cli.assign import place
 from airflow_provider.cli.failover import close_incident, find_incidents, publish_answers
 from airflow_provider.cli.instance import await_running, start_deployment
-from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
+from airflow_provider.cli.options import (
+    add_application_options,
+    add_seconds,
+    add_start_timeout,
+    check_instance,
+    cluster_of,
+)
 from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.host_name import host_name
@@ -86,12 +92,8 @@ def add_drill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         metavar="TIMES",
         help="when none begins, such as 'mon-fri 08:00-18:00 Europe/Vienna'",
     )
-    drill.add_argument(
-        "--ready-timeout", type=float, default=60.0, metavar="SECONDS", help="for a whole application (%(default)g)"
-    )
-    drill.add_argument(
-        "--recovery-timeout", type=float, default=1800.0, metavar="SECONDS", help="for the recovery (%(default)g)"
-    )
+    add_seconds(drill, "--ready-timeout", 60.0, "for a whole application")
+    add_seconds(drill, "--recovery-timeout", 1800.0, "for the recovery")
     add_start_timeout(drill)
     drill.add_argument("--json", action="store_true", help="for programs")
     drill.set_defaults(act=_act)

@@ -9,7 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider.cli.options import add_application_options, add_start_timeout, check_instance, cluster_of
+from airflow_provider.cli.options import (
+    add_application_options,
+    add_seconds,
+    add_start_timeout,
+    check_instance,
+    cluster_of,
+)
 from airflow_provider.cli.status import expected_instances
 from airflow_provider.cli.terminal import ExitStatus, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
@@ -51,15 +57,9 @@ def add_failover(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     failover.add_argument("--standbys", type=int, default=1, metavar="N", help="of each task (%(default)d)")
     failover.add_argument("--dry-run", action="store_true", help="only say what would be decided")
-    failover.add_argument(
-        "--instance-timeout", type=float, default=Timeouts.instance_s, metavar="SECONDS",
-        help="silence that counts as an instance's end (%(default)g)",
-    )  # fmt: skip
+    add_seconds(failover, "--instance-timeout", Timeouts.instance_s, "silence that counts as an instance's end")
     add_start_timeout(failover)
-    failover.add_argument(
-        "--wait", type=float, default=0.0, metavar="SECONDS",
-        help="until every task is whole again, and mark what is answered as resolved (%(default)g)",
-    )  # fmt: skip
+    add_seconds(failover, "--wait", 0.0, "until every task is whole again, and mark what is answered as resolved")
     failover.add_argument("--json", action="store_true", help="for programs")
     failover.set_defaults(act=_act)
 

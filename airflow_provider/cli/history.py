@@ -35,40 +35,39 @@ def add_history(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     history = commands.add_parser("history", help="drills, failovers, restores and upgrades, with what each cost")
     add_application_options(history)
     history.add_argument("--kind", choices=[kind.value for kind in HistoryKind], help="only this")
-    history.add_argument(
-        "--since", metavar="WHEN", help="a date such as 2026-01-31 (UTC), or an age such as 36h, 30d or 8w"
-    )
+    _add_since(history, None, "36h, 30d or 8w")
     history.add_argument("--json", action="store_true", help="everything, for programs")
-    history.set_defaults(act=_history, refuse=history.error)
+    history.set_defaults(act=_history)
 
 
 def _history(asked: argparse.Namespace) -> int:
-    try:
-        since = None if asked.since is None else since_ms(asked.since, now_ms())
-    except ValueError as error:
-        asked.refuse(f"argument --since: {error}")
-    records = read_history(
-        cluster_of(asked), asked.application_id, since, None if asked.kind is None else HistoryKind(asked.kind)
-    )
+    kind = None if asked.kind is None else HistoryKind(asked.kind)
+    records = read_history(cluster_of(asked), asked.application_id, asked.since, kind)
     print(json.dumps([history_plain(record) for record in records], indent=2) if asked.json else history_table(records))
     return ExitStatus.FINE
 
 
-def since_ms(when: str, now: int) -> int:
-    """The epoch ms that a date or an age means.
+def _add_since(parser: argparse.ArgumentParser, default: str | None, ages: str) -> None:
+    meaning = f"a date such as 2026-01-31 (UTC), or an age such as {ages}"
+    parser.add_argument("--since", metavar="WHEN", type=since_ms, default=default, help=meaning)
+
+
+def since_ms(when: str, now: int | None = None) -> int:
+    """The epoch ms that a date or an age means, for argparse.
 
     Args:
         when: a date or a time as ISO 8601 writes it, UTC where it names no zone; or a number of ``h``, ``d`` or ``w``.
 
     Raises:
-        ValueError: it is neither.
+        ArgumentTypeError: it is neither.
     """
     if (age := re.fullmatch(r"(\d+)([hdw])", when)) is not None:
-        return now - int(age[1]) * _UNIT_MS[age[2]]
+        return (now_ms() if now is None else now) - int(age[1]) * _UNIT_MS[age[2]]
     try:
         at = datetime.fromisoformat(when)
     except ValueError:
-        raise ValueError(f"{when!r} is neither a date such as 2026-01-31 nor an age such as 30d") from None
+        what = f"{when!r} is neither a date such as 2026-01-31 nor an age such as 30d"
+        raise argparse.ArgumentTypeError(what) from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -78,23 +77,17 @@ def add_metrics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "metrics", help="disk, changelog growth, lags and rates over the last week; forecasts"
     )
     add_application_options(metrics)
-    metrics.add_argument(
-        "--since", metavar="WHEN", default="7d", help="a date such as 2026-01-31 (UTC), or an age such as 36h (7d)"
-    )
+    _add_since(metrics, "7d", "36h (7d)")
     metrics.add_argument(
         "--max-rto", type=float, metavar="SECONDS", help="forecast when a replay of a whole changelog takes longer"
     )
     metrics.add_argument("--json", action="store_true", help="every record, for programs")
-    metrics.set_defaults(act=_metrics, refuse=metrics.error)
+    metrics.set_defaults(act=_metrics)
 
 
 def _metrics(asked: argparse.Namespace) -> int:
-    try:
-        since = since_ms(asked.since, now_ms())
-    except ValueError as error:
-        asked.refuse(f"argument --since: {error}")
     cluster = cluster_of(asked)
-    records = read_metrics(cluster, asked.application_id, since)
+    records = read_metrics(cluster, asked.application_id, asked.since)
     forecasts = _forecasts(cluster, asked, records)
     if asked.json:
         plain = [to_plain(record) for record in records]

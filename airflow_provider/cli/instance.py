@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from airflow_provider.cli.options import add_application_options, cluster_of
+from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.files import file_end
 from airflow_provider.control.placement.moves import publish_hand_over
@@ -130,7 +130,7 @@ def add_stop(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add_application_options(stop)
     stop.add_argument("instance", metavar="INSTANCE", help="its name")
     stop.add_argument("--no-hand-over", action="store_true", help="leave its tasks until it or another is started")
-    stop.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for its shutdown (%(default)g)")
+    add_seconds(stop, "--timeout", 60.0, "for its shutdown")
     stop.set_defaults(act=_act)
 
 

@@ -94,15 +94,14 @@ def cluster_from_airflow(kafka_conn_id: str) -> KafkaConnection:
         ) from error
 
 
-def add_start_timeout(parser: argparse.ArgumentParser) -> None:
+def add_seconds(parser: argparse.ArgumentParser, option: str, default: float, meaning: str) -> None:
+    """An option in seconds; the default stands behind its help."""
+    parser.add_argument(option, type=float, default=default, metavar="SECONDS", help=f"{meaning} (%(default)g)")
+
+
+def add_start_timeout(parser: argparse.ArgumentParser, meaning: str = "how long an instance may take to start") -> None:
     """``--start-timeout``, the same by default wherever an instance is started and looked at."""
-    parser.add_argument(
-        "--start-timeout",
-        type=float,
-        default=Timeouts.start_s,
-        metavar="SECONDS",
-        help="how long an instance may take to start (%(default)g)",
-    )
+    add_seconds(parser, "--start-timeout", Timeouts.start_s, meaning)
 
 
 def check_instance(view: ControlView, instance: str | None) -> None:

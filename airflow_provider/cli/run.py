@@ -15,6 +15,7 @@ from airflow_provider import __version__
 from airflow_provider.cli.instance import LogFollower, await_running, has_ended, start_deployment, stop_instance
 from airflow_provider.cli.options import (
     add_cluster_options,
+    add_seconds,
     add_start_timeout,
     cluster_of,
     set_defaults_of_environment,
@@ -66,16 +67,8 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--log", choices=["stdout", "file"], default="stdout", help="where its log goes besides its file (%(default)s)"
     )
     add_start_timeout(run)
-    run.add_argument(
-        "--stop-timeout", type=float, default=60.0, metavar="SECONDS", help="of its shutdown by Ctrl-C (%(default)g)"
-    )
-    run.add_argument(
-        "--hang-timeout",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="without a sign of life, after which --supervised kills it (%(default)g)",
-    )
+    add_seconds(run, "--stop-timeout", 60.0, "of its shutdown by Ctrl-C")
+    add_seconds(run, "--hang-timeout", 120.0, "without a sign of life, after which --supervised kills it")
     set_defaults_of_environment(run, "--instance", *_OF_ENVIRONMENT)
     run.set_defaults(act=_act)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider.cli.options import add_application_options, check_instance, cluster_of
+from airflow_provider.cli.options import add_application_options, add_seconds, check_instance, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, await_condition
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import parse_tasks
@@ -24,7 +24,7 @@ def add_standby_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instance", metavar="INSTANCE", help="only its standbys")
     parser.add_argument("--task", action="append", default=[], metavar="0_3", help="only of this task")
     parser.add_argument("--no-wait", action="store_true", help="ask, and wait for nothing")
-    parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="to wait (%(default)g)")
+    add_seconds(parser, "--timeout", 600.0, "to wait")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.cli.application_state import ApplicationState
-from airflow_provider.cli.options import add_application_options, add_start_timeout, cluster_of
+from airflow_provider.cli.options import add_application_options, add_seconds, add_start_timeout, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
@@ -47,7 +47,7 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     status.add_argument(
         "--num-standby-replicas", type=int, default=1, metavar="N", help="each task is to have (%(default)d)"
     )
-    status.add_argument("--listen", type=float, default=5.0, metavar="SECONDS", help="for heartbeats (%(default)g)")
+    add_seconds(status, "--listen", 5.0, "for heartbeats")
     add_start_timeout(status)
     status.add_argument(
         "--watch", type=_interval, nargs="?", const=1.0, metavar="SECONDS", help="show it again and again, until Ctrl-C"

@@ -16,7 +16,7 @@ from typing import Final
 import psutil
 
 from airflow_provider.cli.instance import LogFollower, has_ended, start_deployment
-from airflow_provider.cli.options import set_defaults_of_environment
+from airflow_provider.cli.options import add_seconds, add_start_timeout, set_defaults_of_environment
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import ignored, interruptible
@@ -277,12 +277,8 @@ def add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     health.add_argument("--instance", metavar="NAME", help="has to be given")
     health.add_argument("--run-dir", default=RUN_DIR, metavar="FOLDER", help="as of `run` (%(default)s)")
     health.add_argument("--ready", action="store_true", help="whether it is up, too, and takes tasks")
-    health.add_argument(
-        "--max-silence", type=float, default=30.0, metavar="SECONDS", help="without a sign of life (%(default)g)"
-    )
-    health.add_argument(
-        "--start-timeout", type=float, default=Timeouts.start_s, metavar="SECONDS", help="of its start (%(default)g)"
-    )
+    add_seconds(health, "--max-silence", 30.0, "without a sign of life")
+    add_start_timeout(health, "of its start")
     set_defaults_of_environment(health, "--application", "--instance", "--run-dir", "--start-timeout")
     health.set_defaults(act=_act)
 

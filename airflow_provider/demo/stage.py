@@ -23,8 +23,8 @@ from airflow_provider.kit.folder import BrokerFolder
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.kit.process import GroupLeader, end_groups
 from airflow_provider.kit.settings import BrokerSettings
+from airflow_provider.launch.launcher import LAUNCHER
 
-_LAUNCHER: Final = "airflow_provider.launch.launcher"
 _GONE: Final = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
@@ -34,7 +34,7 @@ def launchers_under(run_dir: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(*_GONE):
             command = process.cmdline()
-            if _LAUNCHER in command and Path(command[-1]).parent == run_dir and process.status() != "zombie":
+            if LAUNCHER in command and Path(command[-1]).parent == run_dir and process.status() != "zombie":
                 found.append(process)
     return found
 

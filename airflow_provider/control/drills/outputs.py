@@ -25,6 +25,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 MAX_OUTPUTS: Final = 2_000_000
 """How many offsets of a topic are read at the most, so that a drill stays cheap."""
 _LOOK_S: Final = 0.01
+_READ_S: Final = 120.0
 _CLOCKS_MS: Final = 3_600_000
 """By how much the clock that timed a record may be behind."""
 _NAMES: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -63,7 +64,6 @@ def count_outputs(
     before: OutputCut | None,
     *,
     commits: Iterable[Commit] = (),
-    timeout_s: float = 120.0,
 ) -> OutputCheck:
     """Take another cut, and compare what lies between the two with what the commits stand for.
 
@@ -85,7 +85,7 @@ def count_outputs(
         admin, found, lost = TopicAdmin(connection), {}, {}
         for topic in before.written:
             between = spans(topic, before, after)
-            found[topic] = _count(connection, application_id, topic, between, timeout_s)
+            found[topic] = _count(connection, application_id, topic, between)
             lost[topic] = _lost(admin, topic, between, before.taken_at_ms)
         checked = compare(before, after, found, commits, lost)
         for count in checked.counts:
@@ -230,16 +230,10 @@ def _cut(
     )
 
 
-def _count(
-    connection: KafkaConnection,
-    application_id: str,
-    topic: str,
-    between: Mapping[int, tuple[int, int]],
-    timeout_s: float,
-) -> int:
+def _count(connection: KafkaConnection, application_id: str, topic: str, between: Mapping[int, tuple[int, int]]) -> int:
     if not between:
         return 0
-    with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+    with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
         return sum(1 for _ in reader.read(between))
 
 

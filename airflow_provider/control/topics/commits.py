@@ -102,6 +102,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_READ_S: Final = 120.0
 _NEAR: Final = 64
 """How many offsets before its end a task's last commit is looked for at first."""
 _FURTHER: Final = 64
@@ -109,11 +110,7 @@ _FURTHER: Final = 64
 
 
 def read_commits(
-    connection: KafkaConnection,
-    application_id: str,
-    topics: CommitTopics,
-    positions: Mapping[TaskId, int],
-    timeout_s: float = 120.0,
+    connection: KafkaConnection, application_id: str, topics: CommitTopics, positions: Mapping[TaskId, int]
 ) -> dict[TaskId, list[Commit]]:
     """The commits of each task since a position, in their order; none where there is no such topic."""
     found: dict[TaskId, list[Commit]] = {task: [] for task in positions}
@@ -123,18 +120,14 @@ def read_commits(
         except TopicMissingError:
             continue
         spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
-        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+        with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
             for number, commit in _commits_in(reader.read(spans)):
                 found[tasks[number]].append(commit)
     return found
 
 
 def last_commits(
-    connection: KafkaConnection,
-    application_id: str,
-    topics: CommitTopics,
-    ends: Mapping[TaskId, int],
-    timeout_s: float = 120.0,
+    connection: KafkaConnection, application_id: str, topics: CommitTopics, ends: Mapping[TaskId, int]
 ) -> dict[TaskId, Commit | None]:
     """The last commit of each task before an offset of where it commits; None where it had none.
 
@@ -144,7 +137,7 @@ def last_commits(
     def read(record: Message) -> Commit | None:
         return next((commit for _, commit in _commits_in([record])), None)
 
-    return last_of_tasks(connection, application_id, topics, ends, read, timeout_s)
+    return last_of_tasks(connection, application_id, topics, ends, read)
 
 
 def last_of_tasks(
@@ -153,7 +146,6 @@ def last_of_tasks(
     topics: CommitTopics,
     ends: Mapping[TaskId, int],
     read: Callable[[Message], T | None],
-    timeout_s: float = 120.0,
 ) -> dict[TaskId, T | None]:
     """What is made of the last commit of each task before an offset of where it commits; None where it had none.
 
@@ -167,7 +159,7 @@ def last_of_tasks(
     found: dict[TaskId, T | None] = dict.fromkeys(ends)
     for topic, tasks in topics.tasks_by_topic(ends).items():
         left, back = [task for task in tasks.values() if ends[task] > 0], _NEAR
-        with SpanReader(connection, application_id, topic, timeout_s=timeout_s) as reader:
+        with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
             while left:
                 spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
                 for record in reader.read(spans):
