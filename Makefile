@@ -133,7 +133,7 @@ chaos: need venv jars ## Random faults and a judge; JOB (ledger, shop), SEED, DU
 	  $(if $(HEAL),--heal $(HEAL))
 
 simulate: venv ## The simulator: SEED=n for one schedule, RUNS=n (1000) for many from FIRST on, MUTATIONS=1 or =name to prove it
-	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) $(if $(TRACE),--trace) $(if $(LOGS),--logs) $(if $(SHRINK),--shrink)) \
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED) $(if $(TRACE),--trace) $(if $(LOGS),--logs) $(if $(SHRINK),--shrink)) $(if $(KEPT),--kept) \
 	  $(if $(RUNS),--runs $(RUNS)) $(if $(FIRST),--first $(FIRST)) $(if $(LIMIT),--limit $(LIMIT)) \
 	  $(if $(MUTATIONS),--mutations $(MUTATIONS)) $(if $(ONLY),--only $(ONLY)) $(if $(PROCESSES),--processes $(PROCESSES))
 

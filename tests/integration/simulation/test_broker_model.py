@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from airflow_provider.kafka.transactional_producer import flush
 from tests.simulation import clients
 from tests.simulation import kernel as kernels
 from tests.simulation.broker import Broker
@@ -98,10 +99,10 @@ class Run:
                 step.partition,
                 on_delivery=lambda error, _: failed.append(error) if error is not None else None,
             )
-            left = producer.flush(10.0)
+            left = flush(producer, 10.0)
             return "no" if left or failed else "yes"
         elif step.what == "offsets":
-            producer.send_offsets_to_transaction([TopicPartition("orders", 0, number)], self._group, 10.0)
+            producer.send_offsets_to_transaction([TopicPartition(self._topic, 0, number)], self._group, 10.0)
         elif step.what == "commit":
             producer.commit_transaction(10.0)
         else:
@@ -169,7 +170,6 @@ def on_model(steps: list[Step]) -> tuple[list[str], list[tuple[int, int, bytes]]
     came: list[Any] = []
     with model() as (kernel, broker):
         broker.create("model", PARTITIONS)
-        broker.create("orders", 1)
 
         def body() -> None:
             run = Run(lambda: clients.Producer({"transactional.id": "model"}), "model", "reader")
