@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("broker-outage")]
 
 NOT_COORDINATOR = 16
-OUTAGE_S = 150.0
+OUTAGE_S = 90.0
 """Longer than a client's requests, an owner's transaction and a heartbeat may take."""
 
 
