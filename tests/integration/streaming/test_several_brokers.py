@@ -92,7 +92,7 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
 
 
-def test_brokers_that_restart_one_by_one_or_are_gone_for_minutes_cost_no_result(
+def test_brokers_that_restart_one_by_one_or_are_gone_for_longer_than_a_deadline_cost_no_result(
     servers: str, brokers: Sequence[EmbeddedBroker], proxies: Sequence[KafkaProxy], application_id: str, tmp_path: Path
 ) -> None:
     with closing(Accounts(servers, application_id, tmp_path, num_tasks=2, seed=37)) as accounts:
