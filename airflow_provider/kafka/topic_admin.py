@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -35,9 +36,18 @@ _IF_MISSING: Final = (
     "stop the instances and follow 'Changelog missing or mismatched' in the runbook."
 )
 
+_Answer = TypeVar("_Answer")
 
 _LATE_S: Final = 5.0
 """A request ends at its own timeout, which is not to be overtaken by the wait for it."""
+
+
+def _answer(future: Future[_Answer], timeout_s: float) -> _Answer:
+    """What a request that ends after `timeout_s` came to."""
+    try:
+        return future.result(timeout_s + _LATE_S)
+    except TimeoutError as error:  # on a host that gives the client's thread no time
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error
 
 
 class TopicAdmin:
@@ -68,7 +78,7 @@ class TopicAdmin:
                 return None
             resource = ConfigResource(ResourceType.TOPIC, name)
             futures = self._admin.describe_configs([resource], request_timeout=self._timeout_s)
-            entries: Mapping[str, ConfigEntry] = futures[resource].result(self._timeout_s)
+            entries: Mapping[str, ConfigEntry] = _answer(futures[resource], self._timeout_s)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
@@ -104,7 +114,7 @@ class TopicAdmin:
         for name in names:
             future = self._admin.delete_topics([name], operation_timeout=self._timeout_s)[name]
             try:
-                future.result(self._timeout_s)
+                _answer(future, self._timeout_s)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._typed(error, f"Deleting topic {name!r}") from error
@@ -125,7 +135,7 @@ class TopicAdmin:
         """
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         try:
-            return {name: str(future.result(self._timeout_s).topic_id) for name, future in futures.items()}
+            return {name: str(_answer(future, self._timeout_s).topic_id) for name, future in futures.items()}
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissingError(
@@ -168,7 +178,7 @@ class TopicAdmin:
         def ask(left_s: float) -> Mapping[int, int]:
             try:
                 futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=left_s)
-                return {at.partition: future.result(left_s + _LATE_S).offset for at, future in futures.items()}
+                return {at.partition: _answer(future, left_s).offset for at, future in futures.items()}
             except KafkaException as error:
                 self._admin.poll(0)  # hands over why its connections failed
                 if error.args[0].code() == KafkaError._NOENT:  # said too of what may not be seen
@@ -196,7 +206,7 @@ class TopicAdmin:
         futures = self._admin.delete_records(asked, request_timeout=self._timeout_s)
         try:
             for future in futures.values():
-                future.result(self._timeout_s)
+                _answer(future, self._timeout_s)
         except KafkaException as error:
             raise self._typed(error, f"Deleting what was processed of topic {name!r}") from error
 
@@ -267,7 +277,7 @@ class TopicAdmin:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         try:
             futures = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
-            futures[resource].result(self._timeout_s)
+            _answer(futures[resource], self._timeout_s)
         except KafkaException as error:
             raise self._typed(error, f"Setting {name}={value} of topic {topic!r}") from error
         # A broker answers before its own metadata says so.
@@ -284,7 +294,7 @@ class TopicAdmin:
         """Raise where a topic is not among those that are listed because the connection's user has no right to it."""
         asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
         try:
-            asked[name].result(self._timeout_s)
+            _answer(asked[name], self._timeout_s)
         except KafkaException as error:
             what = f"Describing topic {name!r} at {self._connection.bootstrap_servers}"
             if (refused := refusal(error.args[0], what)) is not None:
@@ -298,7 +308,7 @@ class TopicAdmin:
             config=dict(spec.config),
         )
         try:
-            self._admin.create_topics([new], operation_timeout=self._timeout_s)[spec.name].result(self._timeout_s)
+            _answer(self._admin.create_topics([new], operation_timeout=self._timeout_s)[spec.name], self._timeout_s)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
