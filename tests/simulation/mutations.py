@@ -90,11 +90,8 @@ MUTATIONS: Final = (
         ),
         faults=(
             "lose_marker",
-            "pause_at",
-            "kill_at",
-            "new_coordinator",
-            "late",
-            "unanswered",
+            "kill",
+            "fail_over_by_hand",
         ),
     ),
     Mutation(
