@@ -136,11 +136,10 @@ class Judge:
         if offsets != {("orders", number): source} and not replaced:
             raise Violation("inconsistent offsets", f"{name} commits {source}, and for its group {offsets}")
         before = self._newest.get(number)
-        if before is not None:
-            if record.generation < before.generation:
-                raise Violation(
-                    "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
-                )
+        if before is not None and record.generation < before.generation:
+            raise Violation(
+                "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
+            )
         # What is hidden is aborted first, or its own producer goes on behind it.
         last = self._hidden.get(number, before)
         if last is not None and (record.sequence != last.sequence + 1 or source < last.sources["orders"].offset):
