@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="find the fewest faults with which the seed breaks it")
     parser.add_argument("--runs", type=int, default=1000, help="how many schedules, of seeds that follow each other")
     parser.add_argument("--first", type=int, help="the first of those seeds; by default a fresh one")
-    parser.add_argument("--only", default="", help="kinds of faults, with commas; all without it")
+    parser.add_argument("--only", default="", help="kinds of faults (with :WHAT in one way), with commas")
     parser.add_argument("--limit", type=float, help="seconds after which no further schedule is begun")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mutations", nargs="?", const="", help="break the product in each way, or in this one")

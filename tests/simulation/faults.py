@@ -91,7 +91,7 @@ def choose(random: Random, most: int, begin: float, end: float, only: Sequence[s
     """Some faults; now and then several soon after each other.
 
     Args:
-        only: the kinds to choose from; all where there are none.
+        only: the kinds to choose from, or with a colon the one way in which one happens; all where there are none.
     """
     found: list[Fault] = []
     number = random.choice((0, 1, 1, 2, 2, 3, 3, 4, most))
@@ -99,8 +99,9 @@ def choose(random: Random, most: int, begin: float, end: float, only: Sequence[s
     kinds = random.sample(known, k=min(len(known), random.choice((2, 4, 8, len(KINDS)))))
     at = random.uniform(begin, end)
     for _ in range(number):
-        kind = random.choice(kinds)
+        kind, _, way = random.choice(kinds).partition(":")
         what, seconds = KINDS[kind]
+        what = (way,) if way else what
         found.append(
             Fault(
                 at=round(at, 3),

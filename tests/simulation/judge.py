@@ -136,18 +136,18 @@ class Judge:
         if offsets != {("orders", number): source} and not replaced:
             raise Violation("inconsistent offsets", f"{name} commits {source}, and for its group {offsets}")
         before = self._newest.get(number)
-        if before is not None:
-            if record.generation < before.generation:
-                raise Violation(
-                    "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
-                )
-            sequence = self._hidden.get(number, before).sequence
-            if record.sequence not in (before.sequence + 1, sequence + 1) or source < before.sources["orders"].offset:
-                raise Violation(
-                    "lost write",
-                    f"{name}: sequence {record.sequence} at {source} follows {before.sequence}, "
-                    f"{before.sources['orders'].offset}",
-                )
+        if before is not None and record.generation < before.generation:
+            raise Violation(
+                "generations grow", f"{name}: {record.generation} of {record.instance} behind {before.generation}"
+            )
+        # What is hidden is aborted first, or its own producer goes on behind it.
+        last = self._hidden.get(number, before)
+        if last is not None and (record.sequence != last.sequence + 1 or source < last.sources["orders"].offset):
+            raise Violation(
+                "lost write",
+                f"{name}: sequence {record.sequence} at {source} follows {last.sequence}, "
+                f"{last.sources['orders'].offset}",
+            )
         owner = self._owners.setdefault((number, record.generation), record.instance)
         if owner != record.instance:
             raise Violation("one owner a generation", f"{name}: {owner} and {record.instance} in {record.generation}")

@@ -30,12 +30,13 @@ class Kept:
 
 KEPT: Final = (
     Kept(
-        "TopicIds",
-        "unanswered incident",
-        5,
+        "WaitForHidden",
+        "liveness",
+        17,
         (
-            Fault(at=2.478, kind="pause_watcher", target=6, seconds=35.0, count=3),
-            Fault(at=3.821, kind="create_again", target=8, what="assignment", count=2),
+            Fault(at=3.918, kind="fail_over_by_hand", target=6, count=2),
+            Fault(at=4.166, kind="lose_marker", target=7, what="changelog"),
+            Fault(at=8.818, kind="lose_marker", target=9, what="changelog", count=2),
         ),
     ),
     Kept(

@@ -90,11 +90,8 @@ MUTATIONS: Final = (
         ),
         faults=(
             "lose_marker",
-            "pause_at",
-            "kill_at",
-            "new_coordinator",
-            "late",
-            "unanswered",
+            "kill",
+            "fail_over_by_hand",
         ),
     ),
     Mutation(
@@ -108,11 +105,11 @@ MUTATIONS: Final = (
             ),
         ),
         faults=(
-            "pause",
-            "pause_at",
-            "cut_in",
+            "pause_at:fence.before",
+            "pause_at:fence.done",
             "fail_over_by_hand",
             "create_again",
+            "kill",
         ),
     ),
     Mutation(
@@ -188,7 +185,7 @@ MUTATIONS: Final = (
                 "if self._ended_once is None:",
             ),
         ),
-        faults=("late",),
+        faults=("late:end",),
     ),
     Mutation(
         "OwnAgain",

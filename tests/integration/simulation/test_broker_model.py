@@ -139,6 +139,8 @@ def on_kafka(steps: list[Step], bootstrap_servers: str) -> tuple[list[str], list
     admin = AdminClient(dict(servers))  # which has to live until it has answered
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     consumer = confluent_kafka.Consumer(servers | READER)
+    # A broker that has just started has no coordinator for the group yet, and refuses its offsets for seconds.
+    consumer.committed([TopicPartition(topic, 0)], timeout=60.0)
     run = Run(
         lambda: confluent_kafka.Producer(servers | {"transactional.id": topic, "linger.ms": 0}),
         topic,
