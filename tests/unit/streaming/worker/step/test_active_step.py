@@ -10,6 +10,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
+from airflow_provider.changelog.commit_record import CommitRecord, SourcePosition
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import DecodeError, ProcessError, RecordError
@@ -27,6 +28,7 @@ from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 from airflow_provider.streaming.worker.tasks.task_memory import PartitionCheck
 from airflow_provider.testing.in_memory_clients import InMemoryGroup
+from tests.builders import commit_of
 
 GROUP = InMemoryGroup()
 
@@ -57,12 +59,17 @@ class FakeTask:
     )
     operation = job.operation
     partition_check: PartitionCheck | None = None
-    commit_record = None
     time = StreamTime()
 
     @property
     def id(self) -> TaskId:
         return TaskId(0, self.partition)
+
+    @property
+    def commit_record(self) -> CommitRecord | None:
+        if self.source_offset is None:
+            return None
+        return commit_of(sources={"orders": SourcePosition(self.source_offset)})
 
     @property
     def replica(self) -> FakeTask:
