@@ -1,11 +1,4 @@
-"""The errors of the demo, as one tree.
-
-::
-
-    StatefulStreamsError
-    └── DemoError               the demo cannot go on; says why and which log to read
-        └── DemoFolderError     another demo is up on the folder, or none where one is needed
-"""
+"""The errors of the demo, and what of a log stands in them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,4 @@
-"""The errors of the kit, as one tree.
-
-::
-
-    StatefulStreamsError
-    └── KitError
-        ├── PortBusyError       another program listens on the port
-        ├── BrokerFolderError   the folder is in use, or holds what the kit did not make
-        ├── BrokerStartError    the broker ended or was not ready within the deadline; carries its last lines
-        └── RecordsError        a line is not a record, or records could not be written or read
-"""
+"""The errors of the kit."""
 
 from __future__ import annotations
 

@@ -47,10 +47,9 @@ class StopRequest:
         )
         try:
             writer.write(stop, _STORED_WITHIN_S)
+            return
         except StatefulStreamsError as error:
             _say(f"the stop command could not be given through Kafka ({error}): signals the driver itself")
-        else:
-            return
         while (driver := self._driver()) is None:  # not yet up: what is to be stopped is still about to come
             time.sleep(_LOOK_S)
         os.kill(driver, signal.SIGTERM)
