@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+_Told = TypeVar("_Told")
 
 
 def now_ms() -> int:
@@ -11,11 +14,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def wait_until(condition: Callable[[], object], within_s: float, pause_s: float) -> bool:
-    """Ask again and again, at least once. Whether it was true in time."""
+def wait_until(condition: Callable[[], _Told], within_s: float, pause_s: float) -> _Told:
+    """Ask again and again, at least once, until it is so. What was told last: nothing true where the time is over."""
     deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
+    while not (told := condition()) and time.monotonic() <= deadline:
         time.sleep(pause_s)
-    return True
+    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from airflow_provider.common.clock import wait_until
 from airflow_provider.errors import (
     BrokerUnreachableError,
     StatefulStreamsError,
@@ -38,6 +40,7 @@ _IF_MISSING: Final = (
 
 _Answer = TypeVar("_Answer")
 
+_LOOK_S: Final = 0.05
 _LATE_S: Final = 5.0
 """A request ends at its own timeout, which is not to be overtaken by the wait for it."""
 
@@ -118,14 +121,14 @@ class TopicAdmin:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._typed(error, f"Deleting topic {name!r}") from error
-            deadline = time.monotonic() + self._timeout_s
-            while name in self.names():
-                if time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"Topic {name!r} was deleted but is still known to the brokers after {self._timeout_s:g} s: "
-                        "check that all of them answer, and try again."
-                    )
-                time.sleep(0.05)
+            if not wait_until(functools.partial(self._is_gone, name), self._timeout_s, _LOOK_S):
+                raise BrokerUnreachableError(
+                    f"Topic {name!r} was deleted but is still known to the brokers after {self._timeout_s:g} s: check "
+                    "that all of them answer, and try again."
+                )
+
+    def _is_gone(self, name: str) -> bool:
+        return name not in self.names()
 
     def ids(self, names: Sequence[str]) -> Mapping[str, str]:
         """By name, what the brokers call the topic: another id means another topic.
@@ -288,7 +291,7 @@ class TopicAdmin:
                     f"Topic {topic!r} was given {name}={value} and has {found.config.get(name)} after "
                     f"{self._timeout_s:g} s: check that all brokers answer."
                 )
-            time.sleep(0.05)
+            time.sleep(_LOOK_S)
 
     def _require_right_to_see(self, name: str) -> None:
         """Raise where a topic is not among those that are listed because the connection's user has no right to it."""
@@ -317,14 +320,12 @@ class TopicAdmin:
 
     def _wait_for(self, name: str) -> TopicDescription:
         """The topic as it is, once a broker says so: of several, each learns of it in its own time."""
-        deadline = time.monotonic() + self._timeout_s
-        while (found := self.describe(name)) is None:
-            if time.monotonic() > deadline:
-                raise BrokerUnreachableError(
-                    f"Topic {name!r} was created but is not known to the brokers after {self._timeout_s:g} s: check "
-                    "that all of them answer."
-                )
-            time.sleep(0.05)
+        found = wait_until(lambda: self.describe(name), self._timeout_s, _LOOK_S)
+        if found is None:
+            raise BrokerUnreachableError(
+                f"Topic {name!r} was created but is not known to the brokers after {self._timeout_s:g} s: check "
+                "that all of them answer."
+            )
         return found
 
     def _check(self, spec: TopicSpec, found: TopicDescription) -> None:
