@@ -25,7 +25,6 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 MAX_OUTPUTS: Final = 2_000_000
 """How many offsets of a topic are read at the most, so that a drill stays cheap."""
 _LOOK_S: Final = 0.01
-_READ_S: Final = 120.0
 _CLOCKS_MS: Final = 3_600_000
 """By how much the clock that timed a record may be behind."""
 _NAMES: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -233,7 +232,7 @@ def _cut(
 def _count(connection: KafkaConnection, application_id: str, topic: str, between: Mapping[int, tuple[int, int]]) -> int:
     if not between:
         return 0
-    with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
+    with SpanReader(connection, application_id, topic) as reader:
         return sum(1 for _ in reader.read(between))
 
 

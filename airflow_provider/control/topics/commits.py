@@ -102,7 +102,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_READ_S: Final = 120.0
 _NEAR: Final = 64
 """How many offsets before its end a task's last commit is looked for at first."""
 _FURTHER: Final = 64
@@ -120,7 +119,7 @@ def read_commits(
         except TopicMissingError:
             continue
         spans = {number: (positions[task], ends[number]) for number, task in tasks.items()}
-        with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
+        with SpanReader(connection, application_id, topic) as reader:
             for number, commit in _commits_in(reader.read(spans)):
                 found[tasks[number]].append(commit)
     return found
@@ -159,7 +158,7 @@ def last_of_tasks(
     found: dict[TaskId, T | None] = dict.fromkeys(ends)
     for topic, tasks in topics.tasks_by_topic(ends).items():
         left, back = [task for task in tasks.values() if ends[task] > 0], _NEAR
-        with SpanReader(connection, application_id, topic, timeout_s=_READ_S) as reader:
+        with SpanReader(connection, application_id, topic) as reader:
             while left:
                 spans = {task.partition: (max(0, ends[task] - back), ends[task]) for task in left}
                 for record in reader.read(spans):

@@ -45,7 +45,7 @@ class SpanReader:
         application_id: str,
         topic: str,
         *,
-        timeout_s: float,
+        timeout_s: float = 120.0,
         missing: TopicMissingError | None = None,
     ) -> None:
         self._servers, self._topic, self._missing = connection.bootstrap_servers, topic, missing
