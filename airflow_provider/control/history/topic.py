@@ -28,9 +28,11 @@ def write_history(
     Raises:
         TopicMissingError: the application has no history topic.
     """
+    missing: TopicMissingError | None = _missing(history_topic(application_id))
     with ControlWriter(connection, application_id) as writer:
         for record in records:
-            writer.write(record, timeout_s, missing=_missing(history_topic(application_id)))
+            writer.write(record, timeout_s, missing)
+            missing = None  # the topic is there: all topics are listed once
 
 
 def read_history(
