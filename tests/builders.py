@@ -26,7 +26,8 @@ from airflow_provider.control.records.status import (
 )
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.evaluation import Observation
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read, source_topics
@@ -59,10 +60,11 @@ def spark_types(**given: pa.DataType) -> TypesOf:
 
 
 def job_of_result(
-    result: Result, application_id: str = APPLICATION, sink: str | None = "out", store: str = "state"
+    result: Stream | Table, application_id: str = APPLICATION, sink: str | None = "out", store: str = "state"
 ) -> StatefulJob:
     """A job of one result, whose store is named by itself, and not by its sink."""
-    named = dataclasses.replace(result, name=store)
+    assert result.origin is not None
+    named = dataclasses.replace(result, origin=dataclasses.replace(result.origin, name=store))
     return StatefulJob(application_id, named if sink is None else named.sink(sink))
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from airflow_provider.streaming import StatefulJob, ValueState, run, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 
 CHANGES: Final = ("version", "key", "operation")
 """Variants that mean something else by the state."""
@@ -49,7 +50,7 @@ _read = stream("ledger-input", schema="account STRING, seq BIGINT, amount BIGINT
 _COLUMNS = ["seq", "amount", "fault", "chars"]
 
 
-def _written(result: Result) -> StatefulJob:
+def _written(result: Stream | Table) -> StatefulJob:
     job = StatefulJob("ledger", result.sink("ledger-output")).on_error("dead_letter", "ledger-dead-letters")
     return job.options(max_offsets_per_trigger=20_000, allow_faults=True)
 

@@ -32,7 +32,7 @@ from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows, 
 from airflow_provider.streaming.aggregates.sum_bound import SumBound, has_bound, overflows
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
 from airflow_provider.streaming.json.row_codec import Column
-from airflow_provider.streaming.json.types import type_name
+from airflow_provider.streaming.json.types import json_schema, type_name
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, Operation
 
@@ -91,6 +91,20 @@ class Aggregation(Operation):
     def columns(self) -> tuple[str, ...]:
         """The input columns that it reads."""
         return tuple(dict.fromkeys(a.column for a in self.aggregates if a.column is not None))
+
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """See `Operation.writes`: the key as text, and the results."""
+        results = [(name, column.type) for name, column in self.results([], schema)]
+        keys = [(name, pa.string()) for name in self.written_keys(key_name)]
+        return json_schema(pa.schema([*keys, *self._between_keys_and_results, *results]))
+
+    def written_keys(self, key_name: str) -> tuple[str, ...]:
+        """See `Operation.written_keys`."""
+        return self.by or (key_name,)
+
+    @property
+    def _between_keys_and_results(self) -> Sequence[tuple[str, pa.DataType]]:
+        return ()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""

@@ -86,6 +86,10 @@ class MergeAggregation(Aggregation):
         columns = Aggregation(self.aggregates).columns
         return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
 
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """See `Operation.writes`."""
+        return super().writes(key_name, self._known)
+
     @property
     def decoder(self) -> PartialRows:
         """See `Operation.decoder`."""

@@ -134,6 +134,10 @@ class AggregationInWindows(Aggregation):
         length_ms = None if segments is None else segments.length_ms
         return dataclasses.replace(plain, window=self.windows.text, segment_ms=length_ms, emit=self.emit)
 
+    @property
+    def _between_keys_and_results(self) -> Sequence[tuple[str, pa.DataType]]:
+        return [(WINDOW, bounds_column([], []).type)]
+
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
         return groups_of(keys)

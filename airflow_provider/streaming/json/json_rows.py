@@ -25,7 +25,7 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
 
     Numbers are written so that they read back the same; a NaN or an infinity is written as a text, as Spark's
     ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``;
-    a struct, which must not be null, as an object.
+    a struct as an object.
     """
     joined: pa.Array = _joined([pa.scalar("{", pa.string()), *_members(fields), pa.scalar("}", pa.string())])
     rows: list[bytes] = joined.cast(pa.binary()).to_pylist()
@@ -66,7 +66,8 @@ def _texts(column: pa.Array) -> pa.Array:
         return _texts(column.dictionary).take(column.indices)
     if pa.types.is_struct(kind):
         fields = [(kind.field(at).name, column.field(at)) for at in range(kind.num_fields)]
-        return pa.array(json_rows(fields), pa.binary()).cast(pa.string())
+        texts = pa.array(json_rows(fields), pa.binary()).cast(pa.string())
+        return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string())) if column.null_count else texts
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
     texts = iso_times(column) if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) else column.cast(pa.string())

@@ -20,6 +20,8 @@ _NAMES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.date32(): "DATE",
 }
+_MOST_DIGITS: Final = 38
+"""Of Spark's decimals; a mean is kept with more."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -28,7 +30,11 @@ def json_type(kind: pa.DataType) -> str | None:
     if pa.types.is_timestamp(kind):
         return "TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP"
     if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
+        return f"DECIMAL({min(kind.precision, _MOST_DIGITS)},{kind.scale})"
+    if pa.types.is_struct(kind):
+        fields = [(quoted(field.name), json_type(field.type)) for field in kind]
+        whole = ", ".join(f"{name}: {named}" for name, named in fields)
+        return None if None in (named for _, named in fields) else f"STRUCT<{whole}>"
     return _NAMES.get(kind)
 
 
@@ -48,10 +54,11 @@ def without_json_type(schema: pa.Schema | None, columns: Iterable[str]) -> Itera
 
 def json_schema(columns: pa.Schema) -> str:
     """The schema of JSON objects with these columns, in Spark DDL."""
-    return ", ".join(f"{_quoted(field.name)} {json_type(field.type)}" for field in columns)
+    return ", ".join(f"{quoted(field.name)} {json_type(field.type)}" for field in columns)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column as Spark DDL and SQL name it."""
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 

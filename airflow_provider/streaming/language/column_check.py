@@ -62,10 +62,10 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
 def check_event_time(columns: Columns, column: str, where: str) -> None:
     """Refuse a column of event times that there is not, or that holds no time."""
     kind = find_column(where, column, columns)
-    if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT"):
+    if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT") and list(kind.fields) != ["start", "end"]:
         raise ConfigurationError(
-            f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, or milliseconds "
-            f"since 1970 as a BIGINT. {MAKE_TIME}"
+            f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, milliseconds "
+            f"since 1970 as a BIGINT, or a window. {MAKE_TIME}"
         )
 
 

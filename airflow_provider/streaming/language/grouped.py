@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
@@ -17,13 +18,17 @@ from airflow_provider.streaming.language.column_check import (
     check_aggregate,
     check_grouping,
     check_process_columns,
+    columns_after,
+    find_column,
 )
 from airflow_provider.streaming.language.join import check_stream_time, refuse_missing_time
 from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
 from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -35,6 +40,8 @@ _AGGREGATES: Final = (
     'functions as F", not those of pyspark'
 )
 """What `aggregate()` takes, in words."""
+
+_WINDOW_COLUMN: Final = f"{WINDOW} STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
 
 
 @dataclass(frozen=True)
@@ -136,10 +143,23 @@ class GroupedStream:
         """Whether the rows go through an internal topic: the records of a group may be in several partitions."""
         return self.stream.is_union or not (self.by_record_key or self.trust_partitioning)
 
+    @overload
+    def aggregate(
+        self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Literal["update"] = "update"
+    ) -> Table: ...
+
+    @overload
+    def aggregate(
+        self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Literal["close"]
+    ) -> Stream: ...
+
     def aggregate(
         self, *aggregates: Aggregate, name: str | None = None, combine: bool = True, emit: Emit = "update"
-    ) -> Result:
-        """Keep aggregates by key, and window where there are; emit them as a JSON object.
+    ) -> Stream | Table:
+        """Keep aggregates by key, and window where there are.
+
+        They are a table, of which the newest row of each key counts, or with ``emit="close"`` a stream. A row has the
+        key's columns, ``window`` where there is one, and the aggregates.
 
         Args:
             aggregates: such as ``F.count().alias("orders")``.
@@ -148,7 +168,8 @@ class GroupedStream:
                 are of one micro-batch of one partition, so that a record for each of its groups is written instead of
                 one for each row. Aggregates by window are not.
             emit: ``"update"`` emits what changed, once per key, window and micro-batch; ``"close"`` emits each key and
-                window exactly once, when the window is over.
+                window exactly once, when the window is over: its event time is the window's, as Spark's
+                ``window_time`` has it, the last millisecond of the window.
 
         Raises:
             ConfigurationError: there is none, two have one name, a column does not exist or cannot be kept, or the
@@ -171,7 +192,14 @@ class GroupedStream:
             for aggregate in aggregates:
                 check_aggregate(aggregate, self.by, columns)
         combine = combine and self.repartitions and self.window is None
-        return self._result("aggregate", self._aggregation(aggregates, emit), name, combine=combine)
+        window = {} if self.window is None else columns_after(_WINDOW_COLUMN, ())
+        columns = self._with_key({**(window or {}), **dict.fromkeys(aggregate.name for aggregate in aggregates)})
+        operation = self._aggregation(aggregates, emit)
+        result = self._result("aggregate", operation, columns, name, combine=combine)
+        if emit == "update":
+            return Table(result.text, key=self.key if self.window is None else f"{self.key},{WINDOW}", origin=result)
+        time = self.stream.event_time
+        return self._stream(result, None if time is None else EventTime(WINDOW, time.delay_ms))
 
     def process(
         self,
@@ -180,7 +208,8 @@ class GroupedStream:
         timeout_s: float | None = None,
         version: int = 1,
         name: str | None = None,
-    ) -> Result:
+        schema: str | None = None,
+    ) -> Stream:
         """Call a Python function once per key and micro-batch.
 
         Where the rows go through an internal topic, those of several partitions come in no certain order.
@@ -192,11 +221,15 @@ class GroupedStream:
             timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
             version: of the state that the function keeps.
             name: of the store and of the internal topic, if there is one; default the sink's topic.
+            schema: of the rows that it returns, in Spark DDL, without the key's columns: what follows needs to know
+                them. Default unknown, and nothing can follow but ``sink(topic)``.
 
         Raises:
             ConfigurationError: as `StatefulJob.process`, or a column does not exist or cannot be read by Python.
         """
-        operation = Process.of(function, columns, timeout_s, version, self._parts)
+        check_kind("process() got schema=", schema, (str, type(None)), "one text")
+        check_schema(schema, "process()")
+        operation = Process.of(function, columns, timeout_s, version, self._parts, schema)
         if (known := self.columns) is not None:
             check_process_columns(known, operation.columns)
         if self.window is not None:
@@ -204,9 +237,18 @@ class GroupedStream:
                 f"group_by() got {self.window.text} for process(): its function keeps one state for each key. Use "
                 "aggregate(), or make the window a part of the key with with_column()."
             )
-        return self._result("process", operation, name)
+        columns_made = None if schema is None else self._with_key(columns_after(schema, ()) or {})
+        return self._stream(self._result("process", operation, columns_made, name), None)
 
-    def drop_duplicates(self, *, within: str, name: str | None = None) -> Result:
+    def apply(self, operation: Operation, *, name: str | None = None) -> Stream:
+        """Do with the rows of each key what an operation of your own says; what it puts out goes to a sink.
+
+        Args:
+            name: as of `process`.
+        """
+        return self._stream(self._result("apply", operation, None, name), None)
+
+    def drop_duplicates(self, *, within: str, name: str | None = None) -> Stream:
         """See `Stream.drop_duplicates`."""
         refuse_missing_time("drop_duplicates()", self.stream)
         columns, time = self.stream.written_columns("drop_duplicates()"), self.stream.event_time
@@ -217,9 +259,11 @@ class GroupedStream:
                 "records are waited for, with event_time='at', watermark='10 minutes' where the source is named."
             )
         check_stream_time(self.stream)
-        return self._result(
-            "drop_duplicates", DropDuplicates(within_ms=within_ms, columns=columns, event_time=time), name
-        )
+        operation = DropDuplicates(within_ms=within_ms, columns=columns, event_time=time)
+        known = self.stream.columns
+        result = self._result("drop_duplicates", operation, known, name)
+        # The record's own time is not among the columns.
+        return self._stream(result, None if time.of_record else time)
 
     if not TYPE_CHECKING:
 
@@ -268,19 +312,42 @@ class GroupedStream:
             return WindowedAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
         return SessionAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
 
-    def _result(self, method: str, operation: Operation, name: str | None, combine: bool = False) -> Result:
+    def _with_key(self, columns: Columns) -> Columns:
+        """The columns of a result's rows: those of the key first, that of the record last."""
+        known = self.stream.columns
+        key = {name: None if known is None else find_column("group_by()", name, known) for name in self.by}
+        record = (columns_after(None, ()) or {})[RECORD]
+        return {**key, **{name: kind for name, kind in columns.items() if name != RECORD}, RECORD: record}
+
+    def _stream(self, result: Result, time: EventTime | None) -> Stream:
+        return dataclasses.replace(
+            self.stream,
+            topic=result.text,
+            schema=None,
+            # A window's record has it in its key, too.
+            key=self.by[0] if len(self.by) == 1 and self.window is None else None,
+            steps=(),
+            declared_time=None if time is None else dataclasses.replace(time, idle_ms=None),
+            origin=result,
+            others=(),
+        )
+
+    def _result(
+        self, word: str, operation: Operation, columns: Columns | None, name: str | None, combine: bool = False
+    ) -> Result:
+        method = f"{word}()"
         if name is not None:
-            check_kind(f"{method}() got name=", name, str, 'one text, such as name="totals"')
-            check_name(f"{method}() name", name)
+            check_kind(f"{method} got name=", name, str, 'one text, such as name="totals"')
+            check_name(f"{method} name", name)
         time = self.stream.event_time
         if time is not None and time.idle_ms is not None and self.repartitions:
             raise ConfigurationError(
-                f"{method}() got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
+                f"{method} got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
                 "them through an internal topic, behind which nobody knows whether nothing comes or the stage before "
                 "it is behind. Leave idle_timeout out; or, if the records' key is that column, name it in "
                 "stream(key=...)."
             )
-        return Result(self, operation, name=name, combine=combine)
+        return Result(self, operation, word=word, columns=columns, name=name, combine=combine)
 
 
 def _check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:

@@ -274,7 +274,9 @@ def refuse_missing_time(method: str, stream: Stream) -> None:
             )
 
 
-def _is_of_two_streams(join: Join | None) -> bool:
-    if join is None or isinstance(join.operation, IntervalJoin):
-        return join is not None
-    return any(_is_of_two_streams(branch.origin) for branch in join.left.branches)
+def _is_of_two_streams(origin: object) -> bool:
+    if not isinstance(origin, Join):
+        return False
+    if isinstance(origin.operation, IntervalJoin):
+        return True
+    return any(_is_of_two_streams(branch.origin) for branch in origin.left.branches)

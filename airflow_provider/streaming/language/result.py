@@ -1,15 +1,14 @@
-"""What a keyed operation comes to."""
+"""What a keyed operation comes to: the origin of a stream or a table."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
-from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.column_check import Columns
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
@@ -21,25 +20,30 @@ if TYPE_CHECKING:
 _TIME: Final = "_source_timestamp"
 """The column in which the time of a source's record goes through an internal topic."""
 
-_METHODS: Final = (
-    "select", "filter", "with_column", "drop_duplicates", "group_by", "aggregate", "process", "union", "join",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Result:
-    """Aggregates by key, or what a function makes of each key; `GroupedStream` makes it.
+    """Aggregates by key, rows without their duplicates, or what a function makes of each key; see `GroupedStream`.
 
     Args:
-        name: of the store and of the internal topic; None for the sink's topic.
+        word: what makes it, such as ``aggregate``.
+        columns: of its rows; None where nobody knows them, as of a `process()` that was not told.
+        name: of the store and of the internal topic; None for one that follows from where the rows go.
         combine: whether rows are aggregated before they go through an internal topic.
     """
 
     grouped: GroupedStream
     operation: Operation
     _: KW_ONLY
+    word: str
+    columns: Columns | None = None
     name: str | None = None
     combine: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it is, for messages."""
+        return f"{self.word}() of {self.grouped.stream.topic}"
 
     @property
     def halves(self) -> tuple[Operation, Operation]:
@@ -53,7 +57,7 @@ class Result:
 
     @property
     def event_time(self) -> EventTime | None:
-        """Of the rows, where what is done with them depends on it."""
+        """Of the rows that the operation gets, where what is done with them depends on it."""
         return self.grouped.stream.event_time if self.operation.timed else None
 
     @property
@@ -67,25 +71,3 @@ class Result:
         """Those before an internal topic: the time of a record goes along as a column."""
         time, steps = self.event_time, self.grouped.steps
         return (*steps, WithColumn(_TIME, RECORD_TIME)) if time is not None and time.of_record else steps
-
-    def sink(self, topic: str) -> Sink:
-        """Write the output to a topic: the record's key is the key, its value a JSON object.
-
-        Args:
-            topic: which has to exist.
-
-        Raises:
-            ConfigurationError: it is no topic's name.
-        """
-        return Sink(topic, self)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse what comes before an operation, with what to do."""
-            if name in _METHODS:
-                raise ConfigurationError(
-                    f"{name}() was called on the result of an operation, whose rows have no further steps yet: call "
-                    "sink(topic) on it, and read that topic in another job; or compute it in process()."
-                )
-            raise AttributeError(name)

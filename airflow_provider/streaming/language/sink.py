@@ -11,7 +11,6 @@ from airflow_provider.streaming.language.column_check import check_grouping
 from airflow_provider.streaming.terms.argument_check import check_kind
 
 if TYPE_CHECKING:
-    from airflow_provider.streaming.language.result import Result
     from airflow_provider.streaming.language.stream import Stream
     from airflow_provider.streaming.language.table import Table
 
@@ -22,10 +21,11 @@ class Sink:
 
     Args:
         topic: which has to exist.
+        of: a stream or a table whose rows are written as what makes them puts them out, or rows under a key.
     """
 
     topic: str
-    of: Result | KeyedRows | Table
+    of: Stream | Table | KeyedRows
 
     def __post_init__(self) -> None:
         """Check the topic."""
@@ -53,10 +53,7 @@ class KeyedRows:
         Raises:
             ConfigurationError: no column is known to be the key, or the columns are known to Spark alone.
         """
-        # A join writes under its key, also the rows that have none.
-        join = stream.origin
-        known = key or stream.key or (join.on if join is not None and not stream.steps else None)
-        columns = stream.columns
+        known, columns = key or stream.key, stream.columns
         if known is None:
             raise ConfigurationError(
                 f"sink() of the rows of {stream.topic!r} got no key, and none of their columns is known to be one: "

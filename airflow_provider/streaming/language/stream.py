@@ -52,7 +52,8 @@ class Stream:
         schema: of the JSON value, in Spark DDL; None leaves the value as it is: ``key`` and ``value``, both BINARY.
         key: the column whose text is the records' key; None where there is none, or where it is not known.
         declared_time: its event time, as `stream` was told of it; None where none is read.
-        origin: the join that its rows come from; None for a topic.
+        origin: what makes its rows; None for a topic.
+        of_changes: whether they are a table's, among which there may be deletions.
     """
 
     topic: str
@@ -61,8 +62,9 @@ class Stream:
     key: str | None = None
     steps: tuple[Step, ...] = ()
     declared_time: EventTime | None = None
-    origin: Join | None = None
+    origin: Join | Result | None = None
     others: tuple[Stream, ...] = ()
+    of_changes: bool = False
 
     @property
     def event_time(self) -> EventTime | None:
@@ -227,10 +229,7 @@ class Stream:
                 self, other, on, how, interval_of(within, before, after, {"history": history, "grace": grace})
             )
         else:
-            raise ConfigurationError(
-                f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table. The result of an "
-                "operation is written with sink() first, and read as a table by another job."
-            )
+            raise ConfigurationError(f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table.")
         time = self.event_time if isinstance(other, Table) else None
         return Stream(
             join.text,
@@ -271,7 +270,7 @@ class Stream:
         trust_partitioning: bool = False,
         partitions: int | None = None,
         name: str | None = None,
-    ) -> Result:
+    ) -> Stream:
         """Let a row through if none of its key came out whose event time is less than `within` away.
 
         What comes out is the row, as a JSON object of all columns. What does not is counted as ``duplicates``, beside
@@ -296,21 +295,43 @@ class Stream:
         return grouped.drop_duplicates(within=within, name=name)
 
     def sink(self, topic: str, key: str | None = None) -> Sink:
-        """Write the rows to a topic, without any state: the value is a JSON object of all columns.
+        """Write the rows to a topic: the value is a JSON object of all columns.
 
         Args:
             topic: which has to exist.
-            key: the column whose text is the new records' key; default the column that is this stream's.
+            key: the column whose text is the new records' key; default the column that is this stream's, and for what
+                an operation makes its group, with ``@`` and the start of the window where there is one.
 
         Raises:
             ConfigurationError: there is no such column, or none is known to be the key.
         """
-        return Sink(topic, KeyedRows.of(self, key))
+        return Sink(topic, self if self.is_made and key in (None, self._made_key) else KeyedRows.of(self, key))
+
+    @property
+    def is_made(self) -> bool:
+        """Whether its rows are as an operation or a join puts them out."""
+        return self.origin is not None and not self.steps and not self.is_union
+
+    @property
+    def _made_key(self) -> str | None:
+        """The column whose text is the key of the records that make it."""
+        return self.origin.on if isinstance(self.origin, Join) else self.key
 
     @property
     def _given(self) -> str | Columns | None:
-        """What its rows have before its steps: a join has columns, and no schema."""
-        return self.schema if self.origin is None else self.origin.columns
+        """What its rows have before its steps: what is made of others has columns, and no schema.
+
+        Raises:
+            ConfigurationError: nobody knows them.
+        """
+        if self.origin is None:
+            return self.schema
+        if self.origin.columns is None:
+            raise ConfigurationError(
+                f'The columns of what {self.origin.text} makes are not known: say process(..., schema="..."), or '
+                "write it with sink(topic) alone."
+            )
+        return self.origin.columns
 
     def _with(self, step: Step, key: str | None) -> Stream:
         refuse_unknown_columns(step, self.columns)

@@ -11,23 +11,31 @@ from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
 from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
 from airflow_provider.streaming.language.join import Join, check_how, check_join_names, check_table_key, joined_columns
+from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
 from airflow_provider.streaming.terms.sql_type import check_schema
 from airflow_provider.streaming.terms.steps import Step
 
+if TYPE_CHECKING:
+    from airflow_provider.streaming.language.stream import Stream
+
 _OF_RECORD: Final = EventTime(RECORD_TIME, 0)
+
+_OF_STREAMS: Final = (
+    "select", "filter", "with_column", "drop_duplicates", "group_by", "aggregate", "process", "union",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Table:
-    """The newest record of each key of a topic, or two tables joined; make one with `table`.
+    """The newest row of each key: of a topic (`table`), of two tables joined, or of aggregates that change.
 
     Args:
-        topic: that it reads; for two tables, what they are, in words.
-        key: the column whose text is the records' key.
-        origin: the join that it is made by; None for a topic.
+        topic: that it reads; else what it is, in words.
+        key: the column whose text is the records' key; several, parted by commas, are none that can be joined on.
+        origin: what makes it; None for a topic.
         broadcast: whether each task that joins it has all of it.
     """
 
@@ -36,7 +44,7 @@ class Table:
     schema: str | None = None
     key: str
     event_time: EventTime = _OF_RECORD
-    origin: Join | None = None
+    origin: Join | Result | None = None
     broadcast: bool = False
 
     @property
@@ -90,7 +98,7 @@ class Table:
         return Table(join.text, key=on, origin=join)
 
     def sink(self, topic: str) -> Sink:
-        """Write the rows of two joined tables to a topic: a record for each change, without value for a deletion.
+        """Write the rows to a topic: a record for each change, without value for a deletion.
 
         Args:
             topic: which has to exist.
@@ -105,15 +113,32 @@ class Table:
             )
         return Sink(topic, self)
 
+    def to_stream(self) -> Stream:
+        """Its changes as a stream: a row each time that the row of a key changes; deletions are counted as `deleted`.
+
+        Which changes there are depends on where micro-batches end, the last one of each key does not.
+
+        Raises:
+            ConfigurationError: it is the table of a topic.
+        """
+        from airflow_provider.streaming.language.stream import Stream  # which knows tables
+
+        if self.origin is None:
+            raise ConfigurationError(
+                f"to_stream() was called on the table of the topic {self.topic!r}: read that topic with stream()."
+            )
+        key = self.key if self.key in (self.columns or {}) else None
+        return Stream(self.topic, key=key, origin=self.origin, of_changes=True)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Refuse what a table cannot do, with what to do."""
-            if name in ("select", "filter", "with_column", "group_by", "aggregate", "process", "union"):
+            if name in _OF_STREAMS:
                 if self.origin is not None:
                     raise ConfigurationError(
-                        f"{name}() was called on the joined tables {self.topic!r}, whose rows have no steps yet: call "
-                        "sink(topic) on them, and read that topic in another job, with stream() for steps."
+                        f"{name}() was called on a table, {self.topic!r}, whose rows change: call to_stream() first, "
+                        'for a row of each change; or for windows let aggregate(..., emit="close") make a stream.'
                     )
                 raise ConfigurationError(
                     f"{name}() was called on a table, which has no steps: name the columns that are wanted in its "

@@ -16,7 +16,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.state.time_segments import TimeSegments
 from airflow_provider.streaming.json.json_decoder import Decoded
-from airflow_provider.streaming.json.types import type_names
+from airflow_provider.streaming.json.types import json_schema, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
@@ -129,6 +129,21 @@ class Operation(ABC):
     def side_written(self) -> int | None:
         """Which side of a join it writes; None for none."""
         return None
+
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """The schema of the JSON objects that it puts out, in Spark DDL; by default it has the columns that it reads.
+
+        Args:
+            schema: of the rows that it gets, with `columns` at least.
+
+        Raises:
+            ConfigurationError: nobody knows what it puts out.
+        """
+        return json_schema(pa.schema([schema.field(name) for name in self.columns]))
+
+    def written_keys(self, key_name: str) -> tuple[str, ...]:
+        """The columns of what it puts out that hold the key, or parts of it, as text; none by default."""
+        return ()
 
     # -- what its state means ------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import key_parts
-from airflow_provider.streaming.json.types import type_name
+from airflow_provider.streaming.json.types import json_schema, type_name
 from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
@@ -84,6 +84,8 @@ class Process(Operation):
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
+        by: the columns of a key of several, for the output; empty for one.
+        schema: of the rows that it returns, in Spark DDL; None where nothing follows.
     """
 
     function: ProcessFunction
@@ -91,6 +93,7 @@ class Process(Operation):
     timeout_s: float | None = None
     version: int = 1
     by: tuple[str, ...] = ()
+    schema: str | None = None
 
     @classmethod
     def of(
@@ -100,6 +103,7 @@ class Process(Operation):
         timeout_s: float | None,
         version: int,
         by: tuple[str, ...] = (),
+        schema: str | None = None,
     ) -> Process:
         """What `process()` was asked for.
 
@@ -116,11 +120,20 @@ class Process(Operation):
         check_process_function(function)
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
         check_kind("process() got version=", version, int, "a whole number, such as 2")
-        return cls(function, tuple(columns), timeout_s, version, by)
+        return cls(function, tuple(columns), timeout_s, version, by, schema)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="process", version=self.version)
+
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """See `Operation.writes`: the key as text, and what the function was said to return."""
+        keys = json_schema(pa.schema([(name, pa.string()) for name in self.written_keys(key_name)]))
+        return f"{keys}, {self.schema}"
+
+    def written_keys(self, key_name: str) -> tuple[str, ...]:
+        """See `Operation.written_keys`."""
+        return self.by or (key_name,)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`."""

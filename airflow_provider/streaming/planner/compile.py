@@ -14,13 +14,14 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.json.spark_json import SparkJson
-from airflow_provider.streaming.json.types import json_schema, json_type, type_name
+from airflow_provider.streaming.json.types import json_type, quoted, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
+from airflow_provider.streaming.terms.steps import CompositeKey, Step, WithColumn
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -49,16 +50,36 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the operation of a stage gets; of a stage before an internal topic, this is what it writes, too.
+    """What the operation of a stage gets, and what it writes of that into an internal topic.
 
     Args:
         key: the type of the key, before it became text.
         columns: the types of what the operation reads.
+        parts: of a key of several columns their types, where they are known.
+        writer: the operation.
     """
 
     topic: str
     key: pa.DataType
     columns: pa.Schema
+    parts: Mapping[str, pa.DataType]
+    writer: StagePlan
+    operation: Operation
+
+    @property
+    def schema(self) -> str:
+        """Of what is written, in Spark DDL."""
+        return self.operation.writes(self.writer.key, self.columns)
+
+    @property
+    def casts(self) -> tuple[Step, ...]:
+        """The steps that give what is read again its types: a key is written as text."""
+        types = {self.writer.key: self.key, **self.parts}
+        keys = self.operation.written_keys(self.writer.key)
+        named = {name: kind for name in keys if name in types and (kind := json_type(types[name])) is not None}
+        return tuple(
+            WithColumn(name, f"CAST({quoted(name)} AS {kind})") for name, kind in named.items() if kind != "STRING"
+        )
 
 
 _Written = dict[tuple[str, int | None], _Rows]
@@ -96,14 +117,16 @@ def _compiled(
     decoder: Decoder | None
     fed = _fed(job, plan, written) if plan.internal else None
     operation = plan.operation if fed is None else plan.operation.of_rows(fed.columns)
+    steps = plan.steps
     if fed is not None and operation.decoder is not None:
         # What is on the way is no JSON of columns, but made for this operation alone.
         schema, decoder, columns = None, operation.decoder, fed.columns
-        source = _source(job, plan, schema, by_worker=True)
+        source = _source(job, plan, schema, steps, by_worker=True)
     else:
-        schema = plan.schema if fed is None else json_schema(fed.columns)
-        decoder = json = _json_decoder(schema, plan)
-        source = _source(job, plan, schema, by_worker=json is not None)
+        schema = plan.schema if fed is None else fed.schema
+        steps = steps if fed is None else (*fed.casts, *steps)
+        decoder = json = _json_decoder(schema, plan, steps)
+        source = _source(job, plan, schema, steps, by_worker=json is not None)
         columns = types_of(source) if json is None else _columns_of(json)
     key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
     lacking = [name for name in operation.columns if name not in columns.names]
@@ -114,7 +137,8 @@ def _compiled(
             "with with_column()."
         )
     signature = operation.signature(plan.key, key, columns)
-    rows = _Rows(plan.source_topic, key, pa.schema([columns.field(name) for name in operation.columns]))
+    read = pa.schema([columns.field(name) for name in operation.columns])
+    rows = _Rows(plan.source_topic, key, read, _parts(job, plan, fed, source, types_of), plan, operation)
     partitions = topics.partitions[plan.source_topic]
     # Whether records of a group may be in several of them, which is checked then.
     groups_apart = plan.store is not None and not plan.internal and not plan.trust_partitioning
@@ -148,7 +172,23 @@ def _fed(job: StatefulJob, plan: StagePlan, written: _Written) -> _Rows:
             f"{type_name(right.key)}: cast one of them with with_column(), so that equal keys have one text."
         )
     fields = {field.name: field for field in (*right.columns, *left.columns)}
-    return _Rows(plan.source_topic, left.key, pa.schema([fields[name] for name in plan.operation.columns]))
+    columns = pa.schema([fields[name] for name in plan.operation.columns])
+    return dataclasses.replace(left, topic=plan.source_topic, columns=columns)
+
+
+def _parts(
+    job: StatefulJob, plan: StagePlan, fed: _Rows | None, source: SourceSpec, types_of: TypesOf
+) -> Mapping[str, pa.DataType]:
+    """The types of the columns that a key is made of, where another stage reads what becomes of it."""
+    names = next((step.columns for step in plan.steps if isinstance(step, CompositeKey) and step.name == plan.key), ())
+    if not names:
+        return {} if fed is None or plan.rekeys else fed.parts
+    between = {other.source_topic for other in job.stages if other.internal}
+    made = (other for other in job.stages if other.operation.written_keys(other.key) == names)
+    if not any(between.intersection(other.outputs) for other in made):
+        return {}
+    types = types_of(dataclasses.replace(source, columns=names))
+    return {name: types.field(name).type for name in names}
 
 
 def _sql_types(plan: StagePlan, rows: _Rows) -> dict[str, str]:
@@ -176,12 +216,14 @@ def _with_internal_rows(stages: Sequence[CompiledStage]) -> tuple[CompiledStage,
     return tuple(signed)
 
 
-def _source(job: StatefulJob, plan: StagePlan, schema: str | None, *, by_worker: bool) -> SourceSpec:
+def _source(
+    job: StatefulJob, plan: StagePlan, schema: str | None, steps: tuple[Step, ...], *, by_worker: bool
+) -> SourceSpec:
     return SourceSpec(
         application_id=job.application_id,
         topic=plan.source_topic,
         schema=schema,
-        steps=plan.steps,
+        steps=steps,
         key_name=plan.key,
         columns=plan.operation.columns,
         decoded_by_worker=by_worker,
@@ -193,6 +235,7 @@ def _source(job: StatefulJob, plan: StagePlan, schema: str | None, *, by_worker:
         keyed=plan.keyed,
         event_time=plan.event_time,
         table=plan.table,
+        changes=plan.changes,
     )
 
 
@@ -237,9 +280,9 @@ def _spec(
     )
 
 
-def _json_decoder(schema: str | None, plan: StagePlan) -> JsonDecoder | None:
+def _json_decoder(schema: str | None, plan: StagePlan, steps: tuple[Step, ...]) -> JsonDecoder | None:
     """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
-    decoder = None if schema is None or plan.steps else JsonDecoder.of(schema)
+    decoder = None if schema is None or steps or plan.changes else JsonDecoder.of(schema)
     if decoder is None:
         return None
     kinds, time = {field.name: field.kind for field in decoder.fields}, plan.event_time

@@ -23,6 +23,7 @@ class SourceSpec:
         max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
         table: whether the records are rows of a table, whose deletions have no time but the record's.
+        changes: as of `StagePlan`.
         from_stage: whether an earlier stage of the job writes the topic, so that what was processed is deleted.
         keyed: whether the record's key is the group.
     """
@@ -42,6 +43,7 @@ class SourceSpec:
     keyed: bool = False
     event_time: EventTime | None = None
     table: bool = False
+    changes: bool = False
 
     @property
     def keeps_timestamps(self) -> bool:

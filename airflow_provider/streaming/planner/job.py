@@ -17,8 +17,10 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.join import Join
 from airflow_provider.streaming.language.sink import Sink
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.planner.job_check import check_topics, check_unions, kafka_options
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_planner import plan_stages
@@ -132,7 +134,7 @@ class StatefulJob:
     """
 
     application_id: str
-    sinks: tuple[Sink | Result, ...]
+    sinks: tuple[Sink | Stream | Table, ...]
     _: KW_ONLY
     max_offsets_per_trigger: int | None = 200_000
     rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
@@ -147,7 +149,7 @@ class StatefulJob:
     allow_faults: bool = False
     data_loss: Literal["fail", "continue"] = "fail"
 
-    def __init__(self, application_id: str, *sinks: Sink | Result, **settings: Any) -> None:
+    def __init__(self, application_id: str, *sinks: Sink | Stream | Table, **settings: Any) -> None:
         # With `sinks` by name too, as `dataclasses.replace` gives it.
         given: dict[str, Any] = {"sinks": sinks, **settings, "application_id": application_id}
         known = {at.name: at for at in dataclasses.fields(self)}
@@ -176,7 +178,12 @@ class StatefulJob:
                 f'({self.application_id!r}, counts.sink("word-counts")).'
             )
         for sink in self.sinks:
-            check_kind("StatefulJob() got ", sink, (Sink, Result), 'sinks, such as counts.sink("word-counts")')
+            check_kind("StatefulJob() got ", sink, (Sink, Stream, Table), 'sinks, such as counts.sink("word-counts")')
+            if not isinstance(sink, Sink) and (sink.origin is None or sink.steps or isinstance(sink.origin, Join)):
+                raise ConfigurationError(
+                    f"Job {self.application_id!r} got the {type(sink).__name__.lower()} {sink.topic!r} without sink(): "
+                    "write it to a topic, or give what aggregate() or process() makes, whose state is kept."
+                )
         check_unions(self.stages)
         written = [sink.topic for sink in self.sinks if isinstance(sink, Sink)]
         check_topics(self.application_id, self.stages, written, self.error_policy.topic)

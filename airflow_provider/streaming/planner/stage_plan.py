@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import changelog_topic, commits_topic
@@ -12,6 +12,9 @@ from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, commits
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.steps import Step, drop_names
+
+DELETED_ROWS: Final = "deleted"
+"""The name under which deletions are counted that are no rows of a stream of changes."""
 
 NullKeys = Literal["refuse", "drop", "keep"]
 Spread = Literal["key", "task", "all"]
@@ -40,6 +43,8 @@ class StagePlan:
             the first of them says.
         branch: of a union, which of its streams it reads; those behind the first write what that one writes, too.
         table: as of `InputSpec`.
+        changes: whether the records are those of a table that is read as a stream: one without value is dropped, and
+            counted under `DELETED_ROWS`.
         null_keys: as of `InputSpec`.
         sides: as of `InputSpec`.
         spread: into which partitions its output goes: the one of the record's key, the one of the task that writes it,
@@ -64,6 +69,7 @@ class StagePlan:
     feeds: bool = False
     branch: int = 0
     table: bool = False
+    changes: bool = False
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()
     spread: Spread = "key"
@@ -81,7 +87,8 @@ class StagePlan:
     @property
     def filters(self) -> tuple[str, ...]:
         """The names under which records that it drops are counted, by the numbers with which they are marked."""
-        return (*drop_names(self.steps), *((f"no_{self.key}",) if self.null_keys == "drop" else ()))
+        deleted = (DELETED_ROWS,) if self.changes else ()
+        return (*deleted, *drop_names(self.steps), *((f"no_{self.key}",) if self.null_keys == "drop" else ()))
 
     @property
     def windowed(self) -> bool:

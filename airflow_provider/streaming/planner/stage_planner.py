@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
@@ -22,18 +22,18 @@ from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, Stag
 from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
 
 
-def plan_stages(application_id: str, sinks: Sequence[Sink | Result]) -> tuple[StagePlan, ...]:
+def plan_stages(application_id: str, sinks: Sequence[Sink | Stream | Table]) -> tuple[StagePlan, ...]:
     """The stages of a job, each before those that read what it writes.
 
-    Every sink has a way of its own from its topics: one stage, or two with an internal topic between them where the
-    grouping column is not the records' key; before them, for each join, a stage for each side and one for the join,
-    with an internal topic between them. One join that several of them use, in one variable, is made once, where the
-    first one needs it. They are numbered in the order of the sinks, so that one that is added at the end changes no
-    other's number.
+    Every sink has a way of its own from its topics. An operation is one stage, or two with an internal topic between
+    them where the grouping column is not the records' key; a join is a stage for each side and one behind an internal
+    topic; what is done with what these make is a stage behind one more internal topic. What several use, in one
+    variable, is made once, where the first one needs it. They are numbered in the order of the sinks, so that one that
+    is added at the end changes no other's number.
 
     Args:
         application_id: prefixes the internal topics.
-        sinks: at least one; a result stands for state that nothing is written of.
+        sinks: at least one; what an operation makes stands for state that nothing is written of.
 
     Raises:
         ConfigurationError: two sinks have one topic, two branches have one name, a sink's topic cannot be the name of a
@@ -56,6 +56,7 @@ class _Source(TypedDict):
     source_topic: str
     internal: bool
     schema: str | None
+    changes: NotRequired[bool]
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Planner:
     """The stages so far.
 
     Args:
-        made: by join, by its identity, the number of the stage that makes its rows.
+        made: by join or result, by its identity, the number of the stage that makes its rows.
     """
 
     application_id: str
@@ -74,25 +75,39 @@ class _Planner:
         """A stage behind the others."""
         self.stages.append(dataclasses.replace(stage, number=len(self.stages)))
 
-    def add_sink(self, sink: Sink | Result) -> None:
+    def add_sink(self, sink: Sink | Stream | Table) -> None:
         """The stages of one sink, behind the others."""
-        if isinstance(sink, Result):
-            self._add_result(sink, None)
-        elif isinstance(sink.of, Result):
-            self._add_result(sink.of, sink.topic)
-        elif isinstance(sink.of, Table):
-            assert sink.of.origin is not None
-            self._add_join(sink.of.origin, _store_name(sink.of.origin.name, sink.topic, "join"), sink.topic)
+        topic = sink.topic if isinstance(sink, Sink) else None
+        of = sink.of if isinstance(sink, Sink) else sink
+        if isinstance(of, KeyedRows):
+            self._add_rows(of, str(topic))
         else:
-            self._add_rows(sink.of, sink.topic)
+            assert of.origin is not None
+            self._add_made(of.origin, _store_name(of.origin, topic), topic)
+
+    def _add_made(self, origin: Join | Result, name: str, topic: str | None, *, feeds: bool = False) -> None:
+        """The stages of what makes rows, which write them into a topic.
+
+        One that another branch uses, too, is there already, and writes into one more topic.
+
+        Args:
+            feeds: whether that is an internal topic.
+        """
+        if (made := self.made.get(id(origin))) is None:
+            if isinstance(origin, Join):
+                self._add_join(origin, name, topic, feeds=feeds)
+            else:
+                self._add_result(origin, name, topic)
+            self.made[id(origin)] = len(self.stages) - 1
+        elif topic is not None:
+            stage = self.stages[made]
+            if stage.output_topic is None:
+                self.stages[made] = dataclasses.replace(stage, output_topic=topic)
+            else:
+                self.stages[made] = dataclasses.replace(stage, further_outputs=(*stage.further_outputs, topic))
 
     def _add_rows(self, rows: KeyedRows, topic: str) -> None:
         stream = rows.stream
-        join = stream.origin
-        if join is not None and not stream.steps and not stream.is_union and rows.key == join.on:
-            # They are written as the join makes them.
-            self._add_join(join, _store_name(join.name, topic, "join"), topic)
-            return
         for number, branch in enumerate(stream.branches):
             name = f"{topic}{_suffix(number)}"
             source = self._source(branch, name)
@@ -111,9 +126,8 @@ class _Planner:
                 )
             )
 
-    def _add_result(self, result: Result, topic: str | None) -> None:
+    def _add_result(self, result: Result, name: str, topic: str | None) -> None:
         grouped, stream = result.grouped, result.grouped.stream
-        name = _store_name(result.name, topic, "aggregate(name=...) or process")
         if not grouped.repartitions:
             source = self._source(stream, name)
             self._add(
@@ -167,18 +181,12 @@ class _Planner:
             )
         )
 
-    def _add_join(self, join: Join, name: str, topic: str, *, feeds: bool = False) -> None:
+    def _add_join(self, join: Join, name: str, topic: str | None, *, feeds: bool) -> None:
         """The stages of a join: one that writes the rows of each side into an internal topic, and one that reads that.
 
         Args:
-            feeds: whether that is an internal topic, too.
-
-        One that another branch uses, too, is there already, and writes into one more topic.
+            feeds: as of `_add_made`.
         """
-        if (made := self.made.get(id(join))) is not None:
-            stage = self.stages[made]
-            self.stages[made] = dataclasses.replace(stage, further_outputs=(*stage.further_outputs, topic))
-            return
         between = repartition_topic(self.application_id, name)
         for side, word in ((LEFT, "left"), (RIGHT, "right")):
             of = join.right if side else join.left
@@ -187,7 +195,6 @@ class _Planner:
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
                 self._add_side(stage_name, source, join, side, branch, number, between)
-        self.made[id(join)] = len(self.stages)
         self._add(
             StagePlan(
                 name=name,
@@ -236,13 +243,18 @@ class _Planner:
         )
 
     def _source(self, branch: Stream | Table, name: str) -> _Source:
-        """What a stage reads; where that is made by a join, its stages come first."""
-        join = branch.origin
-        if join is None:
+        """What a stage reads; where others make that, their stages come first."""
+        origin = branch.origin
+        if origin is None:
             return {"source_topic": branch.topic, "internal": False, "schema": branch.schema}
-        topic = repartition_topic(self.application_id, f"{name}-joined")
-        self._add_join(join, join.name or f"{name}-join", topic, feeds=True)
-        return {"source_topic": topic, "internal": True, "schema": None}
+        if isinstance(origin, Join):
+            word, made = "join", "joined"
+        else:
+            word = made = origin.word.replace("_", "-")
+        topic = repartition_topic(self.application_id, f"{name}-{made}")
+        self._add_made(origin, origin.name or f"{name}-{word}", topic, feeds=True)
+        changes = isinstance(branch, Stream) and branch.of_changes
+        return {"source_topic": topic, "internal": True, "schema": None, "changes": changes}
 
 
 def _null_keys(join: Join, side: int) -> NullKeys:
@@ -262,10 +274,11 @@ def _suffix(number: int) -> str:
     return f"-{number + 1}" if number else ""
 
 
-def _store_name(given: str | None, topic: str | None, method: str) -> str:
+def _store_name(origin: Join | Result, topic: str | None) -> str:
     """Of the store and the internal topic: the user's, else that of the sink, which no other branch has."""
-    if given is not None:
-        return given
+    if origin.name is not None:
+        return origin.name
+    method = "join" if isinstance(origin, Join) else origin.word
     if topic is None:
         raise ConfigurationError(
             f"A result without sink() has no name for its store: name that with {method}(name=...), or give the job "

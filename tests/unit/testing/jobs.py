@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 from tests.builders import job_of_result
 
 Row = dict[str, object]
@@ -15,7 +16,7 @@ ANYWHERE = stream("orders", schema=SCHEMA).group_by("customer", trust_partitioni
 """Whose records a test may put into any partition."""
 
 
-def of_orders(result: Result, sink: str | None = "out", store: str = "state") -> StatefulJob:
+def of_orders(result: Stream | Table, sink: str | None = "out", store: str = "state") -> StatefulJob:
     return job_of_result(result, "orders", sink, store)
 
 

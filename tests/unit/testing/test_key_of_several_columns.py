@@ -11,7 +11,8 @@ from airflow_provider.errors import ConfigurationError, RecordError
 from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.language.grouped import GroupedStream
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.testing import InputRecord, JobTester
 
 PAID = stream(
@@ -20,8 +21,9 @@ PAID = stream(
 TEXT = '["7","AT"]'
 
 
-def spent(grouped: GroupedStream, **given: Any) -> Result:
-    return grouped.aggregate(F.sum("amount").alias("spent"), **given)
+def spent(grouped: GroupedStream, **given: Any) -> Stream | Table:
+    made: Stream | Table = grouped.aggregate(F.sum("amount").alias("spent"), **given)
+    return made
 
 
 def total(key: str, rows: list[Any], state: Any) -> list[dict[str, Any]]:
@@ -39,7 +41,9 @@ def total(key: str, rows: list[Any], state: Any) -> list[dict[str, Any]]:
         pytest.param(lambda: spent(PAID.group_by("card", "country", session_window("at", "1 hour"))), id="session"),
     ],
 )
-def test_output_has_the_columns_of_the_key_and_the_records_key_is_as_it_was(result: Callable[[], Result]) -> None:
+def test_output_has_the_columns_of_the_key_and_the_records_key_is_as_it_was(
+    result: Callable[[], Stream | Table],
+) -> None:
     with JobTester(StatefulJob("app", result().sink("out"))) as tester:
         tester.pipe_input(InputRecord({"card": 7, "country": "AT", "amount": 5, "at": 1_000}))
         (record,) = tester.read_output()

@@ -15,7 +15,6 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.types import type_name
-from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.testing import InputRecord, JobTester, check_batching
@@ -81,7 +80,7 @@ def _draw(chance: random.Random, number: int) -> InputRecord:
 
 
 def job_of(key: str) -> operations.Operation:
-    rises = Result(_ORDERS.group_by(key), Rises("amount"), name="rises")
+    rises = _ORDERS.group_by(key).apply(Rises("amount"), name="rises")
     return operations.Operation(job=StatefulJob("tested", rises.sink("out")), draw=_draw, once=True)
 
 

@@ -242,6 +242,8 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
     rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
     own = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
+    if source.changes:
+        rows, number = _marked(rows, F.col(_VALUE).isNull(), number), number + 1
     for step in source.steps:
         try:
             rows = _after(rows, step, own, number, once=not source.keeps_records)
@@ -347,9 +349,12 @@ def _event_ms(rows: DataFrame, name: str) -> Column:
         return F.col(name)
     if isinstance(kind, T.TimestampType):
         return F.unix_millis(F.col(name))
+    if isinstance(kind, T.StructType) and kind.names == ["start", "end"]:
+        # As Spark's `window_time` has it: the last moment of the window, so that it lies in the larger one around it.
+        return F.unix_millis(F.col(f"{name}.end")) - 1
     raise ConfigurationError(
-        f"stream(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, or "
-        f"milliseconds since 1970 as a BIGINT. {MAKE_TIME}"
+        f"stream(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, "
+        f"milliseconds since 1970 as a BIGINT, or a window. {MAKE_TIME}"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import stream
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
 
 
 class Counts:
@@ -66,7 +66,7 @@ def with_named(key: object, rows: object, state: object, *, factor: int) -> None
     """Does nothing."""
 
 
-def job(function: Callable[..., Any]) -> Result:
+def job(function: Callable[..., Any]) -> Stream:
     return stream("orders", schema="id STRING, amount INT", key="id").group_by("id").process(function, ["amount"])
 
 
@@ -85,7 +85,7 @@ def job(function: Callable[..., Any]) -> Result:
     ],
 )
 def test_function_that_takes_three_arguments_is_taken(function: Callable[..., Any]) -> None:
-    assert job(function).operation is not None
+    assert job(function).origin is not None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming import stream
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.stream import Stream
+from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.process import Row, ValueState
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.terms.sql_type import TYPES
@@ -123,7 +124,7 @@ NESTED = (
 )
 
 
-def made(key: str = "id", aggregate: Aggregate | None = None, columns: Sequence[str] = ()) -> Result:
+def made(key: str = "id", aggregate: Aggregate | None = None, columns: Sequence[str] = ()) -> Stream | Table:
     grouped = stream("t", schema=NESTED, key="id").with_column("computed", "1").group_by(key, trust_partitioning=True)
     return grouped.process(forget, tuple(columns)) if aggregate is None else grouped.aggregate(aggregate)
 
@@ -145,7 +146,7 @@ def made(key: str = "id", aggregate: Aggregate | None = None, columns: Sequence[
         ),
     ],
 )
-def test_columns_that_exist_are_accepted(make: Callable[[], Result]) -> None:
+def test_columns_that_exist_are_accepted(make: Callable[[], Stream | Table]) -> None:
     assert len(StatefulJob("a", make().sink("out")).stages) == 1
 
 
@@ -182,7 +183,7 @@ def test_columns_that_exist_are_accepted(make: Callable[[], Result]) -> None:
         ),
     ],
 )
-def test_column_that_cannot_be_used_is_refused_in_one_line(make: Callable[[], Result], said: str) -> None:
+def test_column_that_cannot_be_used_is_refused_in_one_line(make: Callable[[], Stream | Table], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as caught:
         make()
     assert "\n" not in str(caught.value)

@@ -100,7 +100,9 @@ def test_rows_are_not_combined_where_that_is_not_wanted() -> None:
     before, behind = plan_stages("app", [ORDERS.group_by("country").aggregate(SPENT, combine=False).sink("out")])
 
     assert before.operation == Repartition(("amount",))
-    assert behind.operation == KEYED.group_by("customer").aggregate(SPENT).operation
+    kept = KEYED.group_by("customer").aggregate(SPENT).origin
+    assert kept is not None
+    assert behind.operation == kept.operation
 
 
 def test_several_columns_are_one_key() -> None:
