@@ -100,6 +100,7 @@ class TransactionalWriter:
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
+        to_all: tuple[Change, Mapping[str, int]] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction.
 
@@ -109,6 +110,7 @@ class TransactionalWriter:
             group: gets the source offsets, so that ordinary lag tools see the application.
             output_partitions: all output records are written to each of these; None leaves the choice to the
                 partitioner.
+            to_all: a record that is written behind them to all partitions of some topics, and how many these have.
 
         Returns:
             By changelog, the offset after the commit record: the position afterwards.
@@ -138,6 +140,11 @@ class TransactionalWriter:
                     self._queue.put(topic, records, to)
             for topic, letters in (dead_letters or {}).items():
                 self._queue.put_letters(topic, letters)
+            if to_all is not None:
+                told, topics = to_all
+                for topic, number in topics.items():
+                    for to in range(number):
+                        self._queue.put(topic, [told], to)
             fail(FailPoint.COMMIT_OUTPUTS)
             # 4d. the commit record, last of the transaction in each changelog's partition
             self._put_commit_record(changes, record, positions)

@@ -263,6 +263,7 @@ class InMemoryWriter:
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
+        to_all: tuple[Change, Mapping[str, int]] | None = None,
     ) -> Mapping[str, int]:
         """As `TaskProducer.commit`; output goes to partition 0, so that it keeps the order of the commits.
 
@@ -286,6 +287,10 @@ class InMemoryWriter:
             ]
         for topic, letters in (dead_letters or {}).items():
             records += [(topic, 0, dead_letter_record(letter)) for letter in letters]
+        if to_all is not None:
+            (key, value), topics = to_all
+            told = Record(key=key, value=value, timestamp_ms=at_ms)
+            records += [(topic, to, told) for topic, number in topics.items() for to in range(number)]
         for changelog in changes:
             records.append((changelog, partition, Record(key=COMMIT_KEY, value=record.to_bytes(), timestamp_ms=at_ms)))
         last = self._log.commit(self.transactional_id, self._epoch, records)

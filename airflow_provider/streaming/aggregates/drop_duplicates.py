@@ -31,7 +31,6 @@ from airflow_provider.streaming.operations.batch import (
 )
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation, StoredStates
-from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
@@ -115,17 +114,21 @@ class DropDuplicates(Operation):
         return TimeSegments(max(self.within_ms, -(-(self.within_ms + self.event_time.delay_ms) // _SEGMENTS)))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`: a row is late when its time lies before the watermark.
-
-        The store has forgotten by then what it would have to be compared with.
-        """
+        """See `Operation.place`."""
         rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = watermarks(event_ms, self.event_time.delay_ms, before)
+        marks, after = batch.watermarks(self.event_time.delay_ms)
         # What is kept is not of later times.
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
-        return batch.placed(rows, after, event_ms >= marks)
+        return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`: a row is late when its time lies before the watermark.
+
+        The store has forgotten by then what it would have to be compared with.
+        """
+        return event_ms >= marks
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +25,7 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import watermarks
+from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
@@ -88,15 +90,19 @@ class SessionAggregation(AggregationInWindows):
         return TimeSegments(-(-(self.windows.gap_ms + self.delay_ms) // _SEGMENTS))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`: a row is late when the session that it alone would make has ended."""
+        """See `Operation.place`."""
         rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = watermarks(event_ms, self.delay_ms, before)
+        marks, after = batch.watermarks(self.delay_ms)
         rows = rows.append_column(_MARK_MS, pa.array(marks))
         # No session that is kept ends later than the gap after this.
         seen = pa.scalar(before.stream_time_ms, pa.int64())
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
-        return batch.placed(rows, after, event_ms + self.windows.gap_ms > marks)
+        return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`: a row is late when the session that it alone would make has ended."""
+        return event_ms + self.windows.gap_ms > marks
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`; the output's keys are those of the store, of the sessions' starts."""

@@ -20,7 +20,6 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -168,12 +167,18 @@ class WindowedAggregation(AggregationInWindows):
         """See `Operation.place`."""
         rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = watermarks(event_ms, self.delay_ms, batch.before)
+        marks, after = batch.watermarks(self.delay_ms)
         at, starts = starts_of_rows(self.windows, event_ms)
         of_windows = rows if len(at) == rows.num_rows else rows.take(pa.array(at))
         keys = with_time(starts, of_windows.column("__key").combine_chunks())
         of_windows = of_windows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
         return batch.placed(of_windows, after, starts + self.windows.size_ms > marks[at])
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`: a row is late when the last window that its time lies in is closed."""
+        offset_ms, slide_ms = self.windows.offset_ms, self.windows.slide_ms
+        last: Ints = (event_ms - offset_ms) // slide_ms * slide_ms + offset_ms
+        return last + self.windows.size_ms > marks
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]

@@ -21,7 +21,7 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_pre
 from airflow_provider.streaming.joins.join_rows import FLAGS, LEFT, RIGHT, KeptRow
 from airflow_provider.streaming.operations.batch import StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, joined_time, side_watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 REMEMBERED_MS: Final = 24 * 3_600_000
@@ -82,15 +82,13 @@ def place_by_side(batch: Batch) -> Batch:
         With columns for `times_before`.
     """
     rows, before = batch.rows, batch.before
-    event_ms = rows.column(EVENT_MS).to_numpy()
     sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
-    of_sides = side_watermarks(event_ms, sides, (0, 0), before)
+    of_sides = batch.side_watermarks(sides, (0, 0))
     known = before.side_watermarks_ms or (None, None)
     for name, times, begin in zip(_BEFORE_MS, of_sides, known, strict=True):
         first = NO_WATERMARK if begin is None else begin
-        rows = rows.append_column(name, pa.array(np.concatenate(([first], times[:-1]))))
-    after = joined_time(event_ms, np.full_like(event_ms, NO_WATERMARK), of_sides, before)
-    return batch.placed(rows, after)
+        rows = rows.append_column(name, pa.array(np.concatenate(([first], times))[: len(times)]))
+    return batch.placed(rows, batch.time_of_sides(batch.ends(of_sides), NO_WATERMARK))
 
 
 def times_before(rows: pa.Table, side: int) -> list[int]:

@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
@@ -38,9 +39,9 @@ from airflow_provider.streaming.joins.row_chunks import (
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Ints, StreamTime
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -141,12 +142,25 @@ class IntervalJoin(JoinOperation):
         rows, before = batch.rows, batch.before
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
-        marks, after = joined_watermarks(event_ms, sides, self.delays_ms, before)
+        of_sides = batch.side_watermarks(sides, self.delays_ms)
+        marks = np.minimum.reduce(of_sides)
+        if before.watermark_ms is not None:
+            marks = np.maximum(marks, before.watermark_ms)
+        after = batch.time_of_sides(batch.ends(of_sides))
         rows = rows.append_column(_MARK_MS, pa.array(marks))
         begin = NO_WATERMARK if before.watermark_ms is None else before.watermark_ms
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
         return batch.placed(rows, after, event_ms + np.array(self.reaches_ms)[sides] >= marks)
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`: a row is late when it is over."""
+        return event_ms + self.reaches_ms[side] >= marks
+
+    def told_ms(self, time: StreamTime) -> int | None:
+        """See `Operation.told_ms`: a row comes out alone once all are over that are kept with it."""
+        mark = time.watermark_ms
+        return None if mark is None else mark - max(self.reaches_ms) - (self.buckets.length_ms if self.alone else 0)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
@@ -154,7 +168,9 @@ class IntervalJoin(JoinOperation):
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: row after row, in the order of the topic."""
-        return IntervalRows(self, batch.rows).merge(state)
+        rows = batch.rows
+        before_ms, last_ms = rows.column(_BEFORE_MS)[0].as_py(), rows.column(_MARK_MS)[-1].as_py()
+        return IntervalRows(self, rows, before_ms, last_ms, rows.column(_SEEN_MS)[0].as_py()).merge(state)
 
     @property
     def keeps_many(self) -> bool:
@@ -172,10 +188,15 @@ class IntervalJoin(JoinOperation):
         return found
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
-        """See `Operation.close`: what came out alone is among the output already."""
-        mark = batch.after.watermark_ms
+        """See `Operation.close`: what comes out alone by its rows is among the output already."""
+        mark, before, rows = batch.after.watermark_ms, batch.before.watermark_ms, batch.rows
         if mark is None:
             return changes
+        last = rows.column(_MARK_MS)[-1].as_py() if len(rows) else NO_WATERMARK if before is None else before
+        if last < mark:
+            # Other tasks have told so behind the rows.
+            told = IntervalRows(self, rows.slice(0, 0), last, mark, mark)
+            changes = changes.then(told.merge(ChangedState(state, changes.state)))
         first = time_prefix(self.expired_before_ms(mark))
         return dataclasses.replace(changes, state=[pair for pair in changes.state if pair[0] >= first])
 
@@ -249,15 +270,19 @@ class _Group:
 
 
 class IntervalRows:
-    """A batch's rows, and where possible partners lie."""
+    """A batch's rows, and where possible partners lie.
 
-    def __init__(self, operation: IntervalJoin, rows: pa.Table) -> None:
+    Args:
+        before_ms: the watermark before them.
+        after_ms: the one up to which rows without partner come out.
+        seen_ms: the greatest event time that any row has.
+    """
+
+    def __init__(self, operation: IntervalJoin, rows: pa.Table, before_ms: int, after_ms: int, seen_ms: int) -> None:
         self._operation = operation
         names = ("__key", FLAGS, EVENT_MS, _MARK_MS, ROW)
         self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
-        self._before_ms: int = rows.column(_BEFORE_MS)[0].as_py()
-        self._after_ms: int = self._columns[3][-1]
-        self._seen_ms: int = rows.column(_SEEN_MS)[0].as_py()
+        self._before_ms, self._after_ms, self._seen_ms = before_ms, after_ms, seen_ms
 
     def _needed(self) -> tuple[set[bytes], set[bytes]]:
         """The keys where the rows' partners begin to lie, and those where the rows themselves will."""

@@ -121,6 +121,7 @@ class JoinSide(Operation):
     Args:
         table: whether the rows are those of a table, among them deletions.
         time: of a table, what its rows' times are, in words; None where they come from another join.
+        behind: as of `operations.repartition.Repartition`.
     """
 
     side: int
@@ -128,6 +129,15 @@ class JoinSide(Operation):
     others: tuple[str, ...]
     table: bool = False
     time: str | None = None
+    behind: Operation | None = None
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: what is late is judged here, by the time of the rows' own partition."""
+        marks, after = batch.watermarks(delay_ms)
+        if self.table or self.behind is None:
+            return batch.placed(batch.rows, after)
+        event_ms = batch.rows.column(EVENT_MS).to_numpy()
+        return batch.placed(batch.rows, after, self.behind.comes_in_time(event_ms, marks, self.side))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ from airflow_provider.streaming.joins.join_rows import (
 from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_time, side_watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -101,18 +101,30 @@ class StreamTableJoin(JoinOperation):
         """See `Operation.place`: the stream alone moves the watermark, and the table has a time of its own."""
         if not self.in_time:
             return place_by_side(batch)
-        rows, before = batch.rows, batch.before
-        event_ms = rows.column(EVENT_MS).to_numpy()
+        rows = batch.rows
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
-        of_sides = side_watermarks(event_ms, sides, (self.grace_ms or 0, 0), before)
+        waits = (self.grace_ms or 0, 0)
+        of_sides = batch.side_watermarks(sides, waits, waits)
         rows = rows.append_column(MARK_MS, pa.array(of_sides[LEFT])).append_column(TABLE_MS, pa.array(of_sides[RIGHT]))
-        marks = of_sides[LEFT]
-        if self.grace_ms is None:
-            marks = np.full_like(marks, NO_WATERMARK)
-        if before.watermark_ms is not None:
-            marks = np.maximum(marks, before.watermark_ms)
-        after = joined_time(event_ms, marks, of_sides, before)
-        return batch.placed(rows, after)
+        ends = batch.ends(of_sides, waits)
+        return batch.placed(rows, batch.time_of_sides(ends, NO_WATERMARK if self.grace_ms is None else ends[LEFT]))
+
+    @property
+    def uses_time(self) -> bool:
+        """See `Operation.uses_time`."""
+        return self.grace_ms is not None
+
+    def told_ms(self, time: StreamTime) -> int | None:
+        """See `Operation.told_ms`: the stream's."""
+        return time.side_watermarks_ms[LEFT] if time.side_watermarks_ms else None
+
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`: what other tasks have told behind the rows lets out what waited for it."""
+        mark, last = batch.after.watermark_ms, batch.rows.column(MARK_MS) if self.in_time else ()
+        if self.grace_ms is None or mark is None or (len(last) and last[-1].as_py() >= mark):
+            return changes
+        more = TableRowsInTime(self, batch.rows.slice(0, 0), mark).merge(ChangedState(state, changes.state))
+        return changes.then(more)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`; the output is in the order of the topic."""

@@ -88,14 +88,19 @@ def group_of(key: bytes) -> bytes:
 
 
 class TableRowsInTime:
-    """A batch's rows of both sides, where a row of the stream meets the table's of its time."""
+    """A batch's rows of both sides, where a row of the stream meets the table's of its time.
 
-    def __init__(self, operation: StreamTableJoin, rows: pa.Table) -> None:
+    Args:
+        rows: none where the stream's watermark alone has moved.
+        end_ms: where it has moved to then.
+    """
+
+    def __init__(self, operation: StreamTableJoin, rows: pa.Table, end_ms: int | None = None) -> None:
         self._operation = operation
         names = ("__key", FLAGS, EVENT_MS, ROW, "__offset")
         self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
-        self._marks: list[int] = rows.column(MARK_MS).to_pylist()
-        self._table_ms: list[int] = rows.column(TABLE_MS).to_pylist()
+        self._marks: list[int] = [end_ms] if end_ms is not None else rows.column(MARK_MS).to_pylist()
+        self._table_ms: list[int] = [NO_WATERMARK] if end_ms is not None else rows.column(TABLE_MS).to_pylist()
         self._due = dict[int, list[_Waiting]]()
         """What comes out at each of the rows."""
         self._old_waiting = list[_Waiting]()
@@ -187,6 +192,9 @@ class TableRowsInTime:
                 output.append((key, operation.joined.one(LEFT, row)))
             for waiting in sorted(self._due.get(at, ())):
                 output += self._joined(waiting, self._known(kept[waiting.group], at))
+        if not self._columns[0]:
+            for waiting in sorted(self._due.get(0, ())):
+                output += self._joined(waiting, kept[waiting.group])
         new = dict[bytes, bytes | None]()
         end = len(self._marks)
         last = dict[bytes, list[KeptRow]]()

@@ -53,7 +53,8 @@ class Result:
             return PartialAggregation(aggregates), MergeAggregation(aggregates, by=self.operation.by)
         time = self.time_behind
         times = () if time is None else (time.column,)
-        return Repartition(tuple(dict.fromkeys((*self.operation.columns, *times)))), self.operation
+        columns = tuple(dict.fromkeys((*self.operation.columns, *times)))
+        return Repartition(columns, None if time is None else self.operation), self.operation
 
     @property
     def event_time(self) -> EventTime | None:
@@ -64,7 +65,9 @@ class Result:
     def time_behind(self) -> EventTime | None:
         """The event time of the records of an internal topic: that of the rows, in a column of their values."""
         time = self.event_time
-        return dataclasses.replace(time, column=_TIME) if time is not None and time.of_record else time
+        if time is None:
+            return None
+        return dataclasses.replace(time, column=_TIME if time.of_record else time.column, idle_ms=None)
 
     @property
     def steps_before(self) -> tuple[Step, ...]:

@@ -50,6 +50,11 @@ class Changes:
     dropped: Mapping[str, int] = field(default_factory=dict)
     output_offsets: Sequence[int] = ()
 
+    def then(self, more: Changes) -> Changes:
+        """The same, and what followed from it."""
+        state = {**dict(self.state), **dict(more.state)}
+        return dataclasses.replace(self, state=sorted(state.items()), output=[*self.output, *more.output])
+
     def also_failed(self, failed: Sequence[FunctionError]) -> Changes:
         """The same, where further rows were left out."""
         return dataclasses.replace(self, failed=sorted([*failed, *self.failed], key=lambda error: error.offset))
@@ -138,6 +143,25 @@ class StoreReader:
         return digests_by_segment(
             segments, keys, lambda begin, end: digest_change(keys[begin:end], old[begin:end], changes[begin:end])
         )
+
+
+class ChangedState:
+    """A state with what a batch has made of it already."""
+
+    def __init__(self, state: StateReader, changes: Sequence[Pair]) -> None:
+        self._state, self._new = state, dict(changes)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `StateReader`."""
+        others = [key for key in keys if key not in self._new]
+        found = self._new | dict(zip(others, self._state.get_many(others), strict=True))
+        return [found[key] for key in keys]
+
+    def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `StateReader`."""
+        found: dict[bytes, bytes | None] = dict(self._state.range(begin, end))
+        found |= {key: value for key, value in self._new.items() if begin <= key < end}
+        return ((key, value) for key in sorted(found) if (value := found[key]) is not None)
 
 
 class KnownState:

@@ -19,7 +19,15 @@ from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.types import json_schema, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
+from airflow_provider.streaming.operations.stream_time import (
+    NO_WATERMARK,
+    Ints,
+    StreamTime,
+    known,
+    side_watermarks,
+    watermarks,
+)
+from airflow_provider.streaming.operations.upstream_time import UpstreamTime, upstream_column
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 BESIDE_GROUPS: Final = b"\xff"
@@ -36,6 +44,7 @@ class Batch:
             operation reads, in the order of their offsets. Once they are placed, ``__key`` is what state is kept by.
         after: the time of the task after them.
         late: how many records came too late and are not among them.
+        upstream: what the tasks have told that write the rows; None where the rows themselves move time.
     """
 
     key_name: str
@@ -43,6 +52,73 @@ class Batch:
     before: StreamTime
     after: StreamTime
     late: int = 0
+    upstream: UpstreamTime | None = None
+
+    def watermarks(self, delay_ms: int) -> tuple[Ints, StreamTime]:
+        """The watermark at each row, and the time of the task behind them.
+
+        Args:
+            delay_ms: by how much it lies behind the greatest event time, where no other task tells how far it is.
+        """
+        event_ms = self.rows.column(EVENT_MS).to_numpy()
+        if self.upstream is None:
+            return watermarks(event_ms, delay_ms, self.before)
+        (of_side,) = self.side_watermarks(np.zeros(len(event_ms), np.int64), (delay_ms,))
+        return of_side, self.time_of_sides(self.ends([of_side]))
+
+    def side_watermarks(self, sides: Ints, delays_ms: Sequence[int], waits_ms: Sequence[int] = (0, 0)) -> list[Ints]:
+        """By side, its watermark at each row.
+
+        Args:
+            delays_ms: as of `stream_time.side_watermarks`.
+            waits_ms: by side, how far behind what other tasks tell it is to be.
+        """
+        event_ms = self.rows.column(EVENT_MS).to_numpy()
+        before = self.before
+        if len(before.side_watermarks_ms) != len(delays_ms):
+            begins = (before.watermark_ms,) if len(delays_ms) == 1 else ()
+            before = dataclasses.replace(before, side_watermarks_ms=begins)
+        found = side_watermarks(event_ms, sides, delays_ms, before)
+        for side, wait_ms in zip(range(len(found)), waits_ms, strict=False):
+            if (name := upstream_column(side)) in self.rows.schema.names:
+                begin = (before.side_watermarks_ms or (None,) * len(found))[side]
+                told = self.rows.column(name).to_numpy()
+                told = np.where(told == NO_WATERMARK, told, told - wait_ms)
+                found[side] = np.maximum(told, NO_WATERMARK if begin is None else begin)
+        return found
+
+    def ends(self, of_sides: Sequence[Ints], waits_ms: Sequence[int] = (0, 0)) -> list[int]:
+        """By side, its watermark behind the rows; see `side_watermarks`."""
+        before = self.before.side_watermarks_ms
+        found = list[int]()
+        for side, (of_side, wait_ms) in enumerate(zip(of_sides, waits_ms, strict=False)):
+            begin = self.before.watermark_ms if len(of_sides) == 1 else before[side] if before else None
+            end = int(of_side[-1]) if len(of_side) else NO_WATERMARK
+            told = None if self.upstream is None else self.upstream.sides[side]
+            if told is not None and told != NO_WATERMARK:
+                end = told - wait_ms
+            found.append(max(end, NO_WATERMARK if begin is None else begin))
+        return found
+
+    def time_of_sides(self, ends: Sequence[int], watermark_ms: int | None = None) -> StreamTime:
+        """The time of the task behind the rows.
+
+        Args:
+            ends: as `ends` gives them.
+            watermark_ms: of the task; None for the least of its sides'.
+        """
+        times, before = self.rows.column(EVENT_MS), self.before
+        seen = [] if before.stream_time_ms is None else [before.stream_time_ms]
+        seen += [int(times.to_numpy().max())] if len(times) else []
+        mark = min(ends) if watermark_ms is None else watermark_ms
+        if before.watermark_ms is not None:
+            mark = max(mark, before.watermark_ms)
+        return StreamTime(
+            stream_time_ms=max(seen, default=None),
+            watermark_ms=known(mark),
+            side_watermarks_ms=tuple(map(known, ends)) if len(ends) > 1 else (),
+            marks={} if self.upstream is None else self.upstream.marks,
+        )
 
     def with_rows(self, rows: pa.Table) -> Batch:
         """Some of its rows, at the same time."""
@@ -126,6 +202,11 @@ class Operation(ABC):
         return self
 
     @property
+    def uses_time(self) -> bool:
+        """Whether what comes out depends on how far event time has got."""
+        return self.timed
+
+    @property
     def side_written(self) -> int | None:
         """Which side of a join it writes; None for none."""
         return None
@@ -186,11 +267,24 @@ class Operation(ABC):
         """How the rows move time: leave out those that are late, and give the others the keys that state is kept by.
 
         Args:
-            batch: with event time; at least one row.
+            batch: with event time; it may be without rows where other tasks tell how far they are.
             delay_ms: by how much the watermark lies behind the source's time.
         """
-        _, after = watermarks(batch.rows.column(EVENT_MS).to_numpy(), delay_ms, batch.before)
+        _, after = batch.watermarks(delay_ms)
         return batch.placed(batch.rows, after)
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+        """Which rows are not late.
+
+        Args:
+            marks: by row, the watermark.
+            side: that the rows are of.
+        """
+        return np.ones(len(event_ms), bool)
+
+    def told_ms(self, time: StreamTime) -> int | None:
+        """Before which event time none of the rows lies that it puts out later; None where that is not known."""
+        return time.watermark_ms
 
     @abstractmethod
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:

@@ -12,6 +12,7 @@ from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,12 @@ class Repartition(Operation):
 
     Args:
         columns: that the later stage needs, besides the key.
+        behind: the operation there, which says what is late: that is judged here, by the time of the rows' own
+            partition, so that it does not depend on how far others have got.
     """
 
     columns: tuple[str, ...]
+    behind: Operation | None = None
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`: without state, but records under another key would mix with those on the way."""
@@ -32,6 +36,14 @@ class Repartition(Operation):
                 f"{key_name!r}: make plain columns of its parts, or a text with to_json(...), before group_by()."
             )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`."""
+        marks, after = batch.watermarks(delay_ms)
+        event_ms = batch.rows.column(EVENT_MS).to_numpy()
+        return batch.placed(
+            batch.rows, after, None if self.behind is None else self.behind.comes_in_time(event_ms, marks)
+        )
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: the rows in their order."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,16 +26,23 @@ class StreamTime:
         stream_time_ms: the greatest event time seen, epoch ms; None before any.
         watermark_ms: what ends at or before it has ended; None before any.
         side_watermarks_ms: of a join of two streams, by side, the watermark of its rows alone; None before any of them.
+        marks: behind an internal topic, by task that writes its rows, what it told last of its watermark
+            (`operations.upstream_time`).
+        aside: whether nobody is to wait for the task's rows, because its source holds nothing.
     """
 
     stream_time_ms: int | None = None
     watermark_ms: int | None = None
     side_watermarks_ms: tuple[int | None, ...] = ()
+    marks: Mapping[str, int | None] = field(default_factory=dict)
+    aside: bool = False
 
     @classmethod
     def after(cls, last: CommitRecord | None) -> StreamTime:
         """That of a task after its last commit; None before the first."""
-        return cls() if last is None else cls(last.stream_time_ms, last.watermark_ms, last.side_watermarks_ms)
+        if last is None:
+            return cls()
+        return cls(last.stream_time_ms, last.watermark_ms, last.side_watermarks_ms, last.marks, last.aside)
 
 
 def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints, StreamTime]:
@@ -60,46 +67,21 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     return marks, StreamTime(int(seen[-1]), int(marks[-1]))
 
 
-def joined_watermarks(
-    event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime
-) -> tuple[Ints, StreamTime]:
-    """The watermark at each row of a topic that two streams are in: the earlier of theirs.
-
-    So neither stream drops rows of the other because it is ahead, and a stream without rows holds it back.
+def side_watermarks(event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime) -> list[Ints]:
+    """By side, its watermark at each row of a topic that two sides are in, `NO_WATERMARK` before there is one.
 
     Args:
         delays_ms: by side, by how much its watermark lies behind its greatest time.
-
-    Returns:
-        By row, `NO_WATERMARK` before there is one, and the time of the task after them.
     """
-    of_sides = side_watermarks(event_ms, sides, delays_ms, before)
-    marks = np.minimum.reduce(of_sides)
-    if before.watermark_ms is not None:
-        marks = np.maximum(marks, before.watermark_ms)
-    return marks, joined_time(event_ms, marks, of_sides, before)
-
-
-def side_watermarks(event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime) -> list[Ints]:
-    """By side, its watermark at each row, `NO_WATERMARK` before there is one; see `joined_watermarks`."""
-    known = before.side_watermarks_ms or (None,) * len(delays_ms)
+    begins = before.side_watermarks_ms or (None,) * len(delays_ms)
     of_sides = list[Ints]()
     for side, delay in enumerate(delays_ms):
-        begin = known[side]
+        begin = begins[side]
         marks = np.where(sides == side, event_ms - delay, NO_WATERMARK)
         of_sides.append(np.maximum(np.maximum.accumulate(marks), NO_WATERMARK if begin is None else begin))
     return of_sides
 
 
-def joined_time(event_ms: Ints, marks: Ints, of_sides: Sequence[Ints], before: StreamTime) -> StreamTime:
-    """The time of a task after some rows of two sides."""
-    seen = int(event_ms.max())
-    return StreamTime(
-        seen if before.stream_time_ms is None else max(seen, before.stream_time_ms),
-        _known(int(marks[-1])),
-        tuple(_known(int(of_side[-1])) for of_side in of_sides),
-    )
-
-
-def _known(mark: int) -> int | None:
+def known(mark: int) -> int | None:
+    """A watermark as it is kept."""
     return None if mark == NO_WATERMARK else mark

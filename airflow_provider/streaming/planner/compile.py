@@ -107,7 +107,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
         for topic in between.intersection(plan.outputs):
             first = written.setdefault((topic, plan.operation.side_written), rows)
             check_union(first.topic, _sql_types(plan, first), rows.topic, _sql_types(plan, rows))
-    return CompiledJob(job.application_id, _with_internal_rows(stages))
+    return CompiledJob(job.application_id, _with_internal_rows(_with_time(job.stages, stages)))
 
 
 def _compiled(
@@ -195,6 +195,44 @@ def _sql_types(plan: StagePlan, rows: _Rows) -> dict[str, str]:
     """The types of what a stage writes, in the words of a schema."""
     types = {plan.key: rows.key} | {field.name: field.type for field in rows.columns}
     return {name: json_type(kind) or type_name(kind) for name, kind in types.items()}
+
+
+def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> list[CompiledStage]:
+    """With who tells whom how far event time has got: the stages whose rows have one, and those for which it counts."""
+    # Backwards: a stage wants to know for itself, or for those behind it.
+    telling = dict[int, bool]()
+    wanting = dict[int, bool]()
+    for plan in reversed(plans):
+        readers = [other for other in plans if other.internal and other.source_topic in plan.outputs]
+        timed = plan.event_time is not None and not plan.table
+        telling[plan.number] = timed and any(wanting[reader.number] for reader in readers)
+        wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
+    found = list[CompiledStage]()
+    for plan, stage in zip(plans, stages, strict=True):
+        spec = stage.spec
+        if telling[plan.number]:
+            topics = [
+                topic
+                for topic in plan.outputs
+                if any(other.source_topic == topic for other in plans if wanting[other.number])
+            ]
+            marked = {topic: next(s.num_tasks for s in stages if s.source.topic == topic) for topic in topics}
+            spec = dataclasses.replace(spec, marked=marked)
+        if wanting[plan.number]:
+            sides: tuple[int | None, ...] = (LEFT, RIGHT) if plan.operation.sided else (None,)
+            writers = [other for other in plans if telling[other.number] and plan.source_topic in other.outputs]
+            upstream = tuple(
+                tuple(
+                    str(task)
+                    for other in writers
+                    if other.operation.side_written == side
+                    for task in stages[other.number].tasks
+                )
+                for side in sides
+            )
+            spec = dataclasses.replace(spec, input=dataclasses.replace(spec.input, upstream=upstream))
+        found.append(dataclasses.replace(stage, spec=spec))
+    return found
 
 
 def _with_internal_rows(stages: Sequence[CompiledStage]) -> tuple[CompiledStage, ...]:

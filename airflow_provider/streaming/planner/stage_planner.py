@@ -227,7 +227,9 @@ class _Planner:
                 name=name,
                 steps=branch.steps,
                 key=join.on,
-                operation=JoinSide(side=side, on=join.on, others=others, table=is_table, time=time),
+                operation=JoinSide(
+                    side=side, on=join.on, others=others, table=is_table, time=time, behind=join.operation
+                ),
                 event_time=event_time,
                 store=None,
                 output_topic=topic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.operations.upstream_time import set_aside
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy
 from airflow_provider.streaming.terms.event_time import EventTime
@@ -24,6 +26,10 @@ from airflow_provider.streaming.terms.event_time import EventTime
 __all__ = ["Decoder", "InputSpec", "StageSpec", "StoreSpec", "stage_of"]
 
 S = TypeVar("S")
+
+Aside = Literal["aside"]
+ASIDE: Final[Aside] = "aside"
+"""Of a task that nobody is to wait for, because its source holds nothing."""
 
 _OVERHEAD_BYTES: Final = 100
 """Bytes that Kafka adds to the only record of a batch, at the most, rounded up."""
@@ -45,6 +51,8 @@ class InputSpec:
         null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
             last of the filters, or goes on.
         sides: of a join, what its sides are, the left one first: topics, or joins in words.
+        upstream: by side of the rows, the tasks that tell how far they are with their event times; empty where the rows
+            themselves move time, of a side that is told nothing of too.
     """
 
     topic: str
@@ -60,6 +68,7 @@ class InputSpec:
     table: bool = False
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()
+    upstream: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +101,7 @@ class StageSpec:
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
         keeps_state: whether its store holds more than the position.
         snapshots: where standbys' stores are copied to; None for nowhere.
+        marked: the internal topics that its tasks tell how far they are (`changelog.time_mark`), with their partitions.
         topic_ids: by topic, its id in the cluster as the instance found it when it started; a topic that is missing
             here is known by its name alone.
         max_message_bytes: by topic that the tasks write to, the largest record batch that it takes.
@@ -111,6 +121,7 @@ class StageSpec:
     keeps_state: bool = True
     snapshots: SnapshotSettings | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
+    marked: Mapping[str, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
 
@@ -118,6 +129,13 @@ class StageSpec:
     def changelog(self) -> str:
         """The topic of its store's changelog."""
         return self.store.changelog
+
+    def told(self, time: StreamTime) -> int | Aside | None:
+        """What a task tells those behind it, at a time of its own; None where it does not know."""
+        upstream = [task for side in self.input.upstream for task in side]
+        if time.aside or (upstream and set_aside(time.marks, upstream)):
+            return ASIDE
+        return self.operation.told_ms(time)
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from airflow_provider.streaming.operations.batch import Changes, FunctionError, 
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
+from airflow_provider.streaming.operations.upstream_time import UpstreamTime, without_marks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.worker.step.row_validation import (
     Failure,
@@ -65,10 +67,13 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
     if rows.num_rows == 0:
         return
+    end, before, upstream = int(rows.column("__offset")[-1].as_py()) + 1, StreamTime.after(last), None
+    if task.job.input.upstream:
+        rows, upstream = without_marks(rows, task.job.input.upstream, before)
     filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
     kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute
-    done, failures = processed(task, kept, StreamTime.after(last))
+    done, failures = processed(task, kept, before, upstream)
     closed = _closed(task, done.batch, done.changes, done.state)
     result = _result(
         task,
@@ -76,7 +81,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         done.batch,
         closed,
         done.state,
-        source_offset=int(rows.column("__offset")[-1].as_py()) + 1,
+        source_offset=end,
         records=count_records(rows),
         filtered=dict(Counter(filtered) + Counter(done.changes.dropped)),
         failed=len({failure.offset for failure in failures}),
@@ -87,10 +92,11 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
 
 
 def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
-    """Move a task's time as a record of that time would, in a transaction of its own, if something ends by it.
+    """Move a task's time as a record of that time would, in a transaction of its own, if something comes of it.
 
-    The commit record says how far time has got, as after records. So whoever comes next goes on from there, and nothing
-    is closed that is not committed as closed. Where nothing ends nothing is written, and the time stays as it was.
+    That is, if something ends by it, or those behind the task's topics are to know. The commit record says how far time
+    has got, as after records. So whoever comes next goes on from there, and nothing is closed that is not committed as
+    closed. Where nothing comes of it nothing is written, and the time stays as it was.
 
     Args:
         task: RUNNING.
@@ -104,7 +110,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     before = StreamTime.after(last)
     if before.stream_time_ms is None or given.event_time is None or given.columns is None:
         return
-    if not task.operation.timed or stream_time_ms <= before.stream_time_ms:
+    if not (task.operation.timed or task.job.marked) or stream_time_ms <= before.stream_time_ms:
         return
     mark = stream_time_ms - given.event_time.delay_ms
     after = StreamTime(stream_time_ms, mark if before.watermark_ms is None else max(mark, before.watermark_ms))
@@ -115,8 +121,34 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     result = _result(task, last, batch, closed, state, source_offset=task.source_offset or 0, records=0)
     expired = result.expired_before_ms
     expires = expired is not None and next(state.range(b"", time_prefix(expired)), None) is not None
-    if closed.output or expires:
+    if closed.output or expires or (task.job.marked and _is_news(task, before, after)):
         task.write(result, group)
+
+
+def _is_news(task: Task, before: StreamTime, after: StreamTime) -> bool:
+    """Whether those behind a task's topics are to know how far time went on: not of each second."""
+    told, now, event_time = task.job.told(before), task.job.told(after), task.job.input.event_time
+    if not isinstance(told, int) or not isinstance(now, int):
+        return now != told
+    idle_ms = 0 if event_time is None else event_time.idle_ms or 0
+    return now - told >= max(_NEWS_MS, idle_ms // _NEWS_PART)
+
+
+def aside_step(task: Task, group: ConsumerGroup) -> None:
+    """Tell those behind the task's topics that nobody is to wait for its rows, in a transaction of its own.
+
+    Args:
+        task: RUNNING.
+
+    Raises:
+        FencedError: a newer owner exists; nothing was written.
+        StatefulStreamsError: as `Task.write`.
+    """
+    last = task.commit_record
+    time = dataclasses.replace(StreamTime.after(last), aside=True)
+    batch = Batch(key_name=task.job.input.key_name, rows=_NO_ROWS, before=time, after=time)
+    state, offset = StoreReader(task.replica), task.source_offset
+    task.write(_result(task, last, batch, _NOTHING, state, source_offset=offset, records=0), group)
 
 
 def _closed(task: Task, batch: Batch, changes: Changes, state: StoreReader) -> Changes:
@@ -191,7 +223,11 @@ def _dead_letters(task: Task, rows: pa.Table, failures: Sequence[Failure]) -> Se
     return letters
 
 
+_NEWS_MS: Final = 1_000
+_NEWS_PART: Final = 10
+"""An idle task tells its time after a tenth of its timeout, and after a second at the least."""
 _NOTHING: Final = Changes([], [])
+_NO_ROWS: Final = pa.table({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +248,9 @@ class Attempt:
     unsure: list[Failure] = field(default_factory=list)
 
 
-def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, list[Failure]]:
+def processed(
+    task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamTime | None = None
+) -> tuple[Attempt, list[Failure]]:
     """What rows come to, and the records that cannot be processed.
 
     A record is processed with all of its rows or with none: what is left out can be given to the job again. So it does
@@ -221,13 +259,14 @@ def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, 
     Args:
         task: RUNNING.
         rows: none of which was dropped by a filter.
+        upstream: what the tasks have told that write them; None where the rows themselves move time.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
     """
     failures = list[Failure]()
     while True:
-        done = _attempt(task, rows, before)
+        done = _attempt(task, rows, before, upstream)
         failures += done.sure
         if not done.sure and not done.unsure:
             break
@@ -247,7 +286,7 @@ def processed(task: Task, rows: pa.Table, before: StreamTime) -> tuple[Attempt, 
     return done, sorted(failures, key=lambda failure: failure.offset)
 
 
-def _attempt(task: Task, rows: pa.Table, before: StreamTime) -> Attempt:
+def _attempt(task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamTime | None) -> Attempt:
     job, operation, tolerant = task.job, task.operation, task.job.error_policy.tolerant
     rows, sure = validate_rows(
         job.input.topic,
@@ -263,8 +302,8 @@ def _attempt(task: Task, rows: pa.Table, before: StreamTime) -> Attempt:
     error: FunctionError | None = None
     while True:
         state, changes = StoreReader(task.replica), _NOTHING
-        batch = Batch(key_name=job.input.key_name, rows=rows, before=before, after=before)
-        if job.input.event_time is not None and rows.num_rows:
+        batch = Batch(key_name=job.input.key_name, rows=rows, before=before, after=before, upstream=upstream)
+        if job.input.event_time is not None and (rows.num_rows or upstream is not None):
             batch = operation.place(batch, job.input.event_time.delay_ms)
         if batch.rows.num_rows == 0:
             break

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from airflow_provider.streaming.joins.join_operation import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
+from airflow_provider.streaming.operations.upstream_time import with_marks
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -64,6 +65,8 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
         with no_collection():
             rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
             rows = for_join(job.input, raw, rows)
+            if job.input.upstream:
+                rows = with_marks(raw, rows)
         for next_number, run in _runs(rows):
             # What is kept of a record keeps the piece that it came in, with all that no column takes.
             held = max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)

@@ -11,8 +11,11 @@ from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.worker.step.active_step import idle_step
+from airflow_provider.streaming.worker.step.active_step import aside_step, idle_step
 from airflow_provider.streaming.worker.tasks.task import Task
+
+ASIDE_MS: Final = 60_000
+"""After which those behind a task's topics wait for its rows no more, where the job says nothing else."""
 
 MAX_GAP_S: Final = 60.0
 """Between two signs that a source holds nothing new; a process that stood still does not know what came."""
@@ -30,7 +33,7 @@ class _Idle:
 
     task: Task
     generation: int
-    source_offset: int
+    source_offset: int | None
     since_s: float
     confirmed_s: float
     time: StreamTime
@@ -44,7 +47,8 @@ class _Idle:
 class IdleTime:
     """Moves the time of tasks whose source has held nothing new for longer than their `EventTime.idle_ms`.
 
-    A source that another stage writes is never idle. From then on their stream time goes on as fast as the clock: by
+    A source that another stage writes is never idle. One that has had no record yet is waited for by nobody behind the
+    task's topics, and one without a timeout by nobody after a minute (`aside_step`). With one, from then on their stream time goes on as fast as the clock: by
     what has passed beyond that. So it needs no event time that is near the clock's, and a backlog that is read moves
     nothing. What moved counts once it is committed, which it is when something ends by it; the rest is forgotten with
     the worker.
@@ -82,24 +86,28 @@ class IdleTime:
 
     def _known(self, task: Task, now_s: float) -> _Idle | None:
         event_time, record = task.job.input.event_time, task.commit_record
-        if event_time is None or event_time.idle_ms is None or record is None or record.stream_time_ms is None:
+        if event_time is None or task.job.input.upstream:
+            return None
+        if not task.job.marked and (event_time.idle_ms is None or record is None or record.stream_time_ms is None):
             return None
         before = self._idle.get(task.id)
         since = before if before is not None and before.goes_on(task, now_s, self._max_gap_s) else None
         return _Idle(
             task=task,
             generation=task.plan.generation,
-            source_offset=task.source_offset or 0,
+            source_offset=task.source_offset,
             since_s=now_s if since is None else since.since_s,
             confirmed_s=now_s,
-            time=StreamTime(record.stream_time_ms, record.watermark_ms) if since is None else since.time,
+            time=StreamTime.after(record) if since is None else since.time,
         )
 
     def _move(self, idle: _Idle) -> None:
-        event_time = idle.task.job.input.event_time
+        event_time, task = idle.task.job.input.event_time, idle.task
         assert event_time is not None
-        assert event_time.idle_ms is not None
-        assert idle.time.stream_time_ms is not None
-        beyond_ms = int((idle.confirmed_s - idle.since_s) * 1000) - event_time.idle_ms
-        if beyond_ms > 0:
-            idle_step(idle.task, idle.time.stream_time_ms + beyond_ms, self._group)
+        stream_time_ms, idle_ms = idle.time.stream_time_ms, event_time.idle_ms
+        idle_for_ms = int((idle.confirmed_s - idle.since_s) * 1000)
+        if stream_time_ms is not None and idle_ms is not None:
+            if idle_for_ms > idle_ms:
+                idle_step(task, stream_time_ms + idle_for_ms - idle_ms, self._group)
+        elif not StreamTime.after(task.commit_record).aside and (stream_time_ms is None or idle_for_ms > ASIDE_MS):
+            aside_step(task, self._group)

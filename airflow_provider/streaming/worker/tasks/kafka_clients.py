@@ -69,6 +69,7 @@ class TaskProducer(Protocol):
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
+        to_all: tuple[Change, Mapping[str, int]] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord, SegmentDigests, SourcePosition
 from airflow_provider.changelog.dead_letter import DeadLetter
+from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.reader import holds_records
 from airflow_provider.changelog.replica import Replica
+from airflow_provider.changelog.time_mark import TimeMark
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.store_signature import StoreSignature
@@ -22,7 +24,7 @@ from airflow_provider.state.position import Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
 from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.planner.stage_spec import ASIDE, StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
 
 
@@ -36,12 +38,13 @@ class BatchResult:
         dead_letters: those of them that go to the dead-letter topic.
         late: how many of them came too late for all of their windows.
         digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        source_offset: up to where its source is processed; None where nothing of it is.
         time: of the task after them.
         expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
     """
 
     changes: Changes
-    source_offset: int
+    source_offset: int | None
     records: int
     filtered: Mapping[str, int] = field(default_factory=dict)
     failed: int = 0
@@ -133,7 +136,8 @@ class TaskCommitter:
         outputs = dict.fromkeys(job.outputs, result.changes.output)
         # 4. one transaction in Kafka
         spread = job.output_partitions(self._task_id.partition)
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread)[changelog]
+        told = self._told(result, last)
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, told)[changelog]
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
@@ -147,6 +151,16 @@ class TaskCommitter:
         self._replica.set_end(offset)
         if expired and last is not None:
             self._delete_expired(last)
+
+    def _told(self, result: BatchResult, last: CommitRecord | None) -> tuple[Change, Mapping[str, int]] | None:
+        """The mark for those behind the task's internal topics, if it says something new (`changelog.time_mark`)."""
+        job = self._job
+        if not job.marked:
+            return None
+        before, after = job.told(StreamTime.after(last)), job.told(result.time)
+        if after is None or after == before:
+            return None
+        return TimeMark(self._task_id, None if after == ASIDE else after).record, job.marked
 
     @property
     def reusable(self) -> bool:
@@ -241,7 +255,9 @@ class TaskCommitter:
             instance=self._settings.instance,
             incarnation=self._settings.incarnation,
             committed_at_ms=now_ms(),
-            sources={source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
+            sources={}
+            if result.source_offset is None
+            else {source: SourcePosition(result.source_offset, job.topic_ids.get(source))},
             processed=(last.processed if last else 0) + result.records,
             filtered=filtered,
             failed=(last.failed if last else 0) + result.failed,
@@ -249,6 +265,8 @@ class TaskCommitter:
             stream_time_ms=result.time.stream_time_ms,
             watermark_ms=result.time.watermark_ms,
             side_watermarks_ms=result.time.side_watermarks_ms,
+            marks=result.time.marks,
+            aside=result.time.aside,
             late=(last.late if last else 0) + result.late,
             expired_before_ms={} if result.expired_before_ms is None else {name: result.expired_before_ms},
             segment_offsets={} if spans is None else {name: self._segment_offsets(spans, result, last)},
