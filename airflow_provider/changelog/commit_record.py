@@ -86,8 +86,8 @@ class CommitRecord:
         watermark_ms: every window that ends at or before it is closed, epoch ms; never goes back. None as above.
         side_watermarks_ms: of a join of two streams, the watermark of each alone, the left one first; None before any
             of its rows.
-        marks: behind an internal topic, by task that writes its rows, the watermark that it told last, epoch ms; None of
-            one that is set aside (`changelog.time_mark`).
+        marks: behind an internal topic, by task that writes its rows, the watermark that it told last, epoch ms; None
+            of one that is set aside (`changelog.time_mark`).
         aside: whether the task has told that nobody is to wait for its rows, because its source holds nothing.
         late: input records that came when all windows that they belong to were closed, and were left out, since the
             beginning.

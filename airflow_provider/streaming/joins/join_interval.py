@@ -193,7 +193,7 @@ class IntervalJoin(JoinOperation):
         if mark is None:
             return changes
         last = rows.column(_MARK_MS)[-1].as_py() if len(rows) else NO_WATERMARK if before is None else before
-        if last < mark:
+        if batch.upstream is not None and last < mark:
             # Other tasks have told so behind the rows.
             told = IntervalRows(self, rows.slice(0, 0), last, mark, mark)
             changes = changes.then(told.merge(ChangedState(state, changes.state)))

@@ -120,8 +120,8 @@ class StreamTableJoin(JoinOperation):
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`: what other tasks have told behind the rows lets out what waited for it."""
-        mark, last = batch.after.watermark_ms, batch.rows.column(MARK_MS) if self.in_time else ()
-        if self.grace_ms is None or mark is None or (len(last) and last[-1].as_py() >= mark):
+        mark = batch.after.watermark_ms
+        if self.grace_ms is None or batch.upstream is None or mark is None:
             return changes
         more = TableRowsInTime(self, batch.rows.slice(0, 0), mark).merge(ChangedState(state, changes.state))
         return changes.then(more)

@@ -11,9 +11,14 @@ from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
-from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Step
+from airflow_provider.streaming.terms.steps import JOINED_TIME, CompositeKey, Filter, LatestTime, Select, Step
 
 STRING: Final = SqlType("STRING", "STRING")
+_MADE: Final = {CompositeKey: STRING, LatestTime: SqlType("BIGINT", "BIGINT")}
+"""The types of the columns that steps of the language's own add."""
+
+BESIDE_COLUMNS: Final = (RECORD, JOINED_TIME)
+"""What every row has beside its columns, or a joined one."""
 
 _SOURCE: Final = f"{RECORD} STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: TIMESTAMP, key: BINARY>"
 _WITHOUT_SCHEMA: Final = "key BINARY, value BINARY"
@@ -40,7 +45,7 @@ def columns_after(schema: str | Columns | None, steps: Sequence[Step]) -> Column
             columns = _selected(step, columns)
         elif not isinstance(step, Filter):
             columns = {name: kind for name, kind in columns.items() if name.lower() != step.name.lower()}
-            columns = {**columns, step.name: STRING if isinstance(step, CompositeKey) else None}
+            columns = {**columns, step.name: _MADE.get(type(step))}
     return columns
 
 
@@ -56,7 +61,7 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
             f"{where} writes all columns, and their schema {schema!r} is not understood here: name them with select() "
             "first."
         )
-    return tuple(name for name in columns if name != RECORD)
+    return tuple(name for name in columns if name not in BESIDE_COLUMNS)
 
 
 def check_event_time(columns: Columns, column: str, where: str) -> None:
@@ -116,10 +121,10 @@ def _selected(step: Select, columns: Columns) -> Columns:
     by_name = {name.lower(): kind for name, kind in columns.items()}
     for column in step.columns:
         if not column.names:
-            given |= {name: kind for name, kind in columns.items() if name != RECORD}
+            given |= {name: kind for name, kind in columns.items() if name not in BESIDE_COLUMNS}
         for name in column.names:
             given[name] = None if column.generator else by_name.get(column.expression.strip("`").lower())
-    return {**given, RECORD: columns[RECORD]}
+    return {**given, **{name: kind for name, kind in columns.items() if name in BESIDE_COLUMNS}}
 
 
 def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
@@ -152,5 +157,5 @@ def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Colu
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
     hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else "."
-    there = ", ".join(repr(column) for column in level if column != RECORD)
+    there = ", ".join(repr(column) for column in level if column not in BESIDE_COLUMNS)
     return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."

@@ -339,14 +339,6 @@ class GroupedStream:
         if name is not None:
             check_kind(f"{method} got name=", name, str, 'one text, such as name="totals"')
             check_name(f"{method} name", name)
-        time = self.stream.event_time
-        if time is not None and time.idle_ms is not None and self.repartitions:
-            raise ConfigurationError(
-                f"{method} got rows of {self.stream.topic!r} with an idle_timeout, and the key {self.key!r} sends "
-                "them through an internal topic, behind which nobody knows whether nothing comes or the stage before "
-                "it is behind. Leave idle_timeout out; or, if the records' key is that column, name it in "
-                "stream(key=...)."
-            )
         return Result(self, operation, word=word, columns=columns, name=name, combine=combine)
 
 

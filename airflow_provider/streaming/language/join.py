@@ -12,9 +12,17 @@ from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
-from airflow_provider.streaming.language.column_check import Columns, check_event_time, check_grouping, find_column
+from airflow_provider.streaming.language.column_check import (
+    BESIDE_COLUMNS,
+    Columns,
+    check_event_time,
+    check_grouping,
+    find_column,
+)
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms
+from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType
+from airflow_provider.streaming.terms.steps import JOINED_TIME, LatestTime, Step
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
@@ -61,7 +69,7 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
 
     Raises:
         ConfigurationError: a side lacks it, it has another type there or none that can be a key; another column is in
-            both; a side's columns are known to Spark alone; or a side has an idle timeout.
+            both; or a side's columns are known to Spark alone.
     """
     if not isinstance(on, str):
         raise ConfigurationError(
@@ -70,12 +78,7 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
         )
     sides, kinds = [], list[SqlType | None]()
     for side in (left, right):
-        columns, time = side.columns, side.event_time
-        if time is not None and time.idle_ms is not None:
-            raise ConfigurationError(
-                f"join() got rows of {side.topic!r} with an idle_timeout, and they go through an internal topic, "
-                "behind which nobody knows whether nothing comes or the stage before it is behind: leave it out."
-            )
+        columns = side.columns
         if columns is None:
             raise ConfigurationError(
                 f"join() writes the columns of {side.topic!r}, and their schema {side.schema!r} is not understood "
@@ -83,7 +86,9 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
             )
         check_grouping(columns, on, f"join(), of {side.topic!r},")
         kinds.append(find_column(f"join(), of {side.topic!r},", on, columns))
-        others = {name: kind for name, kind in columns.items() if name != RECORD and name.lower() != on.lower()}
+        others = {
+            name: kind for name, kind in columns.items() if name not in BESIDE_COLUMNS and name.lower() != on.lower()
+        }
         sides.append(others)
     if None not in kinds and (texts := [_comparable(kind) for kind in kinds])[0] != texts[1]:
         raise ConfigurationError(
@@ -170,6 +175,29 @@ def join_with_stream(left: Stream, right: Stream, on: str, how: How, interval: t
     columns, types = joined_columns(left, right, on)
     operation = IntervalJoin(joined=columns, how=how, before_ms=interval[0], after_ms=interval[1], delays_ms=delays)
     return Join(left, right, operation, types)
+
+
+def joined_time(
+    join: Join, left: Stream, right: Stream, named: str | None
+) -> tuple[EventTime | None, tuple[Step, ...]]:
+    """The event time of the rows of two streams: a column of theirs, or the later of their times, which a step adds.
+
+    Returns:
+        None, where that of a side is the record's own, which is none of the columns.
+
+    Raises:
+        ConfigurationError: there is no such column, or it holds no time.
+    """
+    times = [side.event_time for side in (left, right)]
+    columns = tuple(time.column for time in times if time is not None and not time.of_record)
+    delay_ms = join.operation.delay_ms
+    if named is not None:
+        check_kind("join() got event_time=", named, str, "the name of a column")
+        check_event_time(join.columns, named, "join(event_time=...)")
+        return EventTime(named, delay_ms), ()
+    if len(columns) < len(times):
+        return None, ()
+    return EventTime(JOINED_TIME, delay_ms), (LatestTime(columns),)
 
 
 def refuse_interval(right: Table, given: Mapping[str, str | None]) -> None:
@@ -268,9 +296,9 @@ def refuse_missing_time(method: str, stream: Stream) -> None:
     for branch in stream.branches:
         if branch.event_time is None and _is_of_two_streams(branch.origin):
             raise ConfigurationError(
-                f"{method} needs an event time, and the result of a join of two streams has no event time yet "
-                f"({branch.topic}): write it to a topic with sink(), and read that with event_time=... and "
-                "watermark=... in another job."
+                f"{method} needs an event time, and what is joined has none ({branch.topic}): that of a side is "
+                "its records' timestamp, which is none of the columns: name a column with stream(event_time=...), or "
+                "say which of the joined columns it is with join(event_time=...)."
             )
 
 

@@ -23,6 +23,7 @@ from airflow_provider.streaming.language.join import (
     interval_of,
     join_with_stream,
     join_with_table,
+    joined_time,
     refuse_interval,
     refuse_other_rows,
 )
@@ -34,7 +35,7 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
 from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
-from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
+from airflow_provider.streaming.terms.steps import Filter, LatestTime, Select, Step, WithColumn
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Stream:
         after: str | None = None,
         history: str | None = None,
         grace: str | None = None,
+        event_time: str | None = None,
         name: str | None = None,
         partitions: int | None = None,
     ) -> Stream:
@@ -213,6 +215,7 @@ class Stream:
                 was there at its time; default not at all, and it meets the newest, or with `grace` as long as needed.
             grace: of a table: how long a row of the stream waits, by the stream's time, for rows of the table that come
                 later; then it meets the one of its time. Default not at all.
+            event_time: of two streams: the column with the event time of a joined row; default the later of the two.
             name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
             partitions: of the internal topic, and so of the state; default as many as this stream's topic has.
 
@@ -221,21 +224,23 @@ class Stream:
                 no interval or no event time for two streams; or the table has another key.
         """
         check_join_names(name, partitions)
+        time, steps = self.event_time, tuple[Step, ...]()
         if isinstance(other, Table):
-            refuse_interval(other, {"within": within, "before": before, "after": after})
+            refuse_interval(other, {"within": within, "before": before, "after": after, "event_time": event_time})
             join = join_with_table(self, other, on, how, history, grace)
         elif isinstance(other, Stream):
             join = join_with_stream(
                 self, other, on, how, interval_of(within, before, after, {"history": history, "grace": grace})
             )
+            time, steps = joined_time(join, self, other, event_time)
         else:
             raise ConfigurationError(f"join() of the stream of {self.topic!r} got {other!r}: give a stream or a table.")
-        time = self.event_time if isinstance(other, Table) else None
         return Stream(
             join.text,
             # A row with a null key comes out of a left join, too, and its record's key is empty.
             key=join.on if how == "inner" else None,
-            declared_time=None if time is None or time.of_record else time,
+            steps=steps,
+            declared_time=None if time is None or time.of_record else dataclasses.replace(time, idle_ms=None),
             origin=dataclasses.replace(join, name=name, partitions=partitions),
         )
 
@@ -310,7 +315,8 @@ class Stream:
     @property
     def is_made(self) -> bool:
         """Whether its rows are as an operation or a join puts them out."""
-        return self.origin is not None and not self.steps and not self.is_union
+        own = [step for step in self.steps if not isinstance(step, LatestTime)]
+        return self.origin is not None and not own and not self.is_union
 
     @property
     def _made_key(self) -> str | None:

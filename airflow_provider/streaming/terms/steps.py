@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+
+JOINED_TIME: Final = "__joined_ms"
+"""The column with the event time of a row that is joined of two."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,20 @@ class CompositeKey:
     columns: tuple[str, ...]
 
 
-Step = Filter | WithColumn | Select | CompositeKey
+@dataclass(frozen=True)
+class LatestTime:
+    """A step that adds the latest of some event times, which `Select` keeps, as the event time of a joined row.
+
+    Args:
+        columns: TIMESTAMP, or BIGINT in epoch ms; a null counts for nothing.
+        name: of the new column, BIGINT in epoch ms.
+    """
+
+    columns: tuple[str, ...]
+    name: str = JOINED_TIME
+
+
+Step = Filter | WithColumn | Select | CompositeKey | LatestTime
 
 
 def drop_names(steps: Sequence[Step]) -> tuple[str, ...]:
@@ -80,6 +97,8 @@ def step_text(step: Step) -> str:
             return f"select {', '.join(map(_selected, step.columns))}{counted}"
         case CompositeKey():
             return f"key of {', '.join(step.columns)}"
+        case LatestTime():
+            return f"event time is the later of {', '.join(step.columns)}"
     return f"with_column {step.name} = {_sql(step.expression)}"
 
 

@@ -17,7 +17,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.spark.spark_error import step_refusal
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, MAKE_TIME
-from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step
+from airflow_provider.streaming.terms.steps import CompositeKey, Filter, LatestTime, Select, Selected, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -240,13 +240,14 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
             .drop(corrupt)
         )
     rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
-    own = ("_source", *carried, "__corrupt", "__filtered")
+    own: tuple[str, ...] = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
     if source.changes:
         rows, number = _marked(rows, F.col(_VALUE).isNull(), number), number + 1
     for step in source.steps:
         try:
             rows = _after(rows, step, own, number, once=not source.keeps_records)
+            own += (step.name,) if isinstance(step, LatestTime) else ()
         except PySparkException as error:
             raise step_refusal(source.application_id, source.topic, step, error) from error
         number += isinstance(step, (Filter, Select)) and step.name is not None
@@ -275,6 +276,8 @@ def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int, *, once
 
     if isinstance(step, Select):
         return _selected(rows, step, own, number, once=once)
+    if isinstance(step, LatestTime):
+        return rows.withColumn(step.name, F.greatest(*(_event_ms(rows, name) for name in step.columns)))
     if isinstance(step, CompositeKey):
         return rows.withColumn(step.name, _composite(rows, step.columns))
     if isinstance(step, Filter):

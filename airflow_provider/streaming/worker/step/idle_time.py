@@ -47,11 +47,11 @@ class _Idle:
 class IdleTime:
     """Moves the time of tasks whose source has held nothing new for longer than their `EventTime.idle_ms`.
 
-    A source that another stage writes is never idle. One that has had no record yet is waited for by nobody behind the
-    task's topics, and one without a timeout by nobody after a minute (`aside_step`). With one, from then on their stream time goes on as fast as the clock: by
+    A source that another stage writes is never idle. From then on their stream time goes on as fast as the clock: by
     what has passed beyond that. So it needs no event time that is near the clock's, and a backlog that is read moves
-    nothing. What moved counts once it is committed, which it is when something ends by it; the rest is forgotten with
-    the worker.
+    nothing. What moved counts once it is committed, which it is when something comes of it; the rest is forgotten with
+    the worker. Where the job names no timeout, nobody behind the task's topics waits for its rows after a minute, or
+    where it has had none yet at once (`aside_step`).
 
     Args:
         clock: seconds, of a clock that nobody sets.
