@@ -19,7 +19,7 @@ from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import number, seconds, table, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
-from airflow_provider.control.outlook.losses import Losses, late_outlooks, loss_lines
+from airflow_provider.control.outlook.losses import Losses, loss_lines
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryRecord
@@ -124,7 +124,6 @@ class ApplicationState:
                 elif copy is None or not copy.ready:
                     found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
         found += self._overloaded(assignment)
-        found += map(str, late_outlooks(self.view, self.silent))
         found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
         found += missing_standbys(self.view, self.num_standby_replicas, self.silent)
@@ -383,17 +382,21 @@ _WORTH_MS: Final = 60_000
 
 
 def held_time(task: TaskStatus) -> str | None:
-    """What a task's watermark waits for; None where no side of a join holds it back by a minute or more."""
+    """What a task's watermark waits for; None where nothing holds it back by a minute or more."""
     time = task.time
     if time.held_back_by is None or (time.held_back_ms is not None and time.held_back_ms < _WORTH_MS):
         return None
+    of_task = time.held_back_by.startswith("task ")
+    by = time.held_back_by if of_task else repr(time.held_back_by)
     if time.watermark_ms is None or time.held_back_ms is None:
-        return f"task {task.task}: there is no watermark yet, because no row of {time.held_back_by!r} has come"
-    at = utc(time.watermark_ms)
-    return (
-        f"task {task.task}: the watermark stands at {at}, because no later row of {time.held_back_by!r} has come; the "
-        f"other side is {ago(time.held_back_ms)} further"
+        return f"task {task.task}: there is no watermark yet, because no row of {by} has come"
+    at, further = utc(time.watermark_ms), ago(time.held_back_ms)
+    other = (
+        f"another is {further} further, and nothing is lost by waiting"
+        if of_task
+        else f"the other side is {further} further"
     )
+    return f"task {task.task}: the watermark stands at {at}, because no later row of {by} has come; {other}"
 
 
 def wait_text(wait: TableWaitStatus) -> str:

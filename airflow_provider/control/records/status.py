@@ -152,8 +152,10 @@ class TimeStatus:
 
     Args:
         watermark_ms: what ends at or before it is over, epoch ms; None where there is none, or none yet.
-        held_back_by: of a join, the topic of the side by which time stands where it does; None where there is none.
-        held_back_ms: by how much the other side is further; None where one of them has had no row yet.
+        held_back_by: of a join, the topic of the side by which time stands where it does; else behind an internal topic
+            the task before it, such as ``task 0_3``; None where there is none.
+        held_back_ms: by how much the other side, or the task that is furthest, is further; None where one of them has
+            had no row yet.
     """
 
     watermark_ms: int | None = None

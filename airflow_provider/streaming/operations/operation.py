@@ -358,7 +358,14 @@ class Operation(ABC):
             time: of the task, as of its last commit.
             sides: what the sides of its rows are, the left one first; empty where there are none.
         """
-        return TimeStatus(watermark_ms=time.watermark_ms)
+        told = {task: at for task, at in time.marks.items() if at is not None}
+        if not told:
+            return TimeStatus(watermark_ms=time.watermark_ms)
+        last = min(told, key=lambda task: (told[task], task))
+        ms = max(told.values()) - told[last]
+        return TimeStatus(
+            watermark_ms=time.watermark_ms, held_back_by=f"task {last}" if ms else None, held_back_ms=ms or None
+        )
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """Stored values, as people read them; None for one that says that there is none. By default as they are.

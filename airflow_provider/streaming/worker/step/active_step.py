@@ -121,31 +121,37 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     result = _result(task, last, batch, closed, state, source_offset=task.source_offset or 0, records=0)
     expired = result.expired_before_ms
     expires = expired is not None and next(state.range(b"", time_prefix(expired)), None) is not None
-    if closed.output or expires or (task.job.marked and _is_news(task, before, after)):
+    if closed.output or expires or (task.job.marked and _is_news(task, after)):
         task.write(result, group)
 
 
-def _is_news(task: Task, before: StreamTime, after: StreamTime) -> bool:
+def _is_news(task: Task, after: StreamTime) -> bool:
     """Whether those behind a task's topics are to know how far time went on: not of each second."""
-    told, now, event_time = task.job.told(before), task.job.told(after), task.job.input.event_time
+    told, now, event_time = task.committer.told, task.job.told(after), task.job.input.event_time
     if not isinstance(told, int) or not isinstance(now, int):
         return now != told
     idle_ms = 0 if event_time is None else event_time.idle_ms or 0
     return now - told >= max(_NEWS_MS, idle_ms // _NEWS_PART)
 
 
-def aside_step(task: Task, group: ConsumerGroup) -> None:
-    """Tell those behind the task's topics that nobody is to wait for its rows, in a transaction of its own.
+def tell_step(task: Task, aside: bool, group: ConsumerGroup) -> None:
+    """Tell those behind an idle task's topics how far it is, in a transaction of its own, if they do not know.
+
+    An owner tells it once, whatever those before it told: who reads the topic may have been reset.
 
     Args:
         task: RUNNING.
+        aside: whether nobody is to wait for its rows from now on.
 
     Raises:
         FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
     last = task.commit_record
-    time = dataclasses.replace(StreamTime.after(last), aside=True)
+    before = StreamTime.after(last)
+    time = dataclasses.replace(before, aside=before.aside or aside)
+    if task.job.told(time) in (None, task.committer.told):
+        return
     batch = Batch(key_name=task.job.input.key_name, rows=_NO_ROWS, before=time, after=time)
     state, offset = StoreReader(task.replica), task.source_offset
     task.write(_result(task, last, batch, _NOTHING, state, source_offset=offset, records=0), group)

@@ -11,7 +11,7 @@ from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.worker.step.active_step import aside_step, idle_step
+from airflow_provider.streaming.worker.step.active_step import idle_step, tell_step
 from airflow_provider.streaming.worker.tasks.task import Task
 
 ASIDE_MS: Final = 60_000
@@ -51,7 +51,7 @@ class IdleTime:
     what has passed beyond that. So it needs no event time that is near the clock's, and a backlog that is read moves
     nothing. What moved counts once it is committed, which it is when something comes of it; the rest is forgotten with
     the worker. Where the job names no timeout, nobody behind the task's topics waits for its rows after a minute, or
-    where it has had none yet at once (`aside_step`).
+    where it has had none yet at once (`tell_step`).
 
     Args:
         clock: seconds, of a clock that nobody sets.
@@ -106,8 +106,8 @@ class IdleTime:
         assert event_time is not None
         stream_time_ms, idle_ms = idle.time.stream_time_ms, event_time.idle_ms
         idle_for_ms = int((idle.confirmed_s - idle.since_s) * 1000)
-        if stream_time_ms is not None and idle_ms is not None:
-            if idle_for_ms > idle_ms:
-                idle_step(task, stream_time_ms + idle_for_ms - idle_ms, self._group)
-        elif not StreamTime.after(task.commit_record).aside and (stream_time_ms is None or idle_for_ms > ASIDE_MS):
-            aside_step(task, self._group)
+        if idle_ms is not None and stream_time_ms is not None and idle_for_ms > idle_ms:
+            idle_step(task, stream_time_ms + idle_for_ms - idle_ms, self._group)
+        if task.job.marked:
+            never_any, long = stream_time_ms is None, idle_ms is None and idle_for_ms > ASIDE_MS
+            tell_step(task, never_any or long, self._group)

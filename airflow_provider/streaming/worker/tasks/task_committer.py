@@ -24,7 +24,7 @@ from airflow_provider.state.position import Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
 from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.planner.stage_spec import ASIDE, StageSpec
+from airflow_provider.streaming.planner.stage_spec import ASIDE, Aside, StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
 
 
@@ -78,6 +78,8 @@ class TaskCommitter:
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
         self._segments: TimeSegments | None = None
+        self.told: int | Aside | None = None
+        """What this owner has told those behind the task's internal topics of its time (`changelog.time_mark`)."""
 
     def fence(self) -> None:
         """Fence every earlier owner and abort what it left open.
@@ -106,7 +108,7 @@ class TaskCommitter:
             signature: what the state means from the next commit on; None while that is not known.
             segments: of the store's keys; None where they begin with no time.
         """
-        self._signature, self._segments = signature, segments
+        self._signature, self._segments, self.told = signature, segments, None
         store, name = self._replica.store, self._replica.name
         known = None if last is None or renew_digest else self._known_digests(last)
         if known is not None:
@@ -136,8 +138,10 @@ class TaskCommitter:
         outputs = dict.fromkeys(job.outputs, result.changes.output)
         # 4. one transaction in Kafka
         spread = job.output_partitions(self._task_id.partition)
-        told = self._told(result, last)
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, told)[changelog]
+        told = job.told(result.time) if job.marked else None
+        to_all = None if told in (None, self.told) else (self._mark(told), job.marked)
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all)[changelog]
+        self.told = self.told if told is None else told
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
         before = self._replica.store.position or Position()
@@ -152,15 +156,8 @@ class TaskCommitter:
         if expired and last is not None:
             self._delete_expired(last)
 
-    def _told(self, result: BatchResult, last: CommitRecord | None) -> tuple[Change, Mapping[str, int]] | None:
-        """The mark for those behind the task's internal topics, if it says something new (`changelog.time_mark`)."""
-        job = self._job
-        if not job.marked:
-            return None
-        before, after = job.told(StreamTime.after(last)), job.told(result.time)
-        if after is None or after == before:
-            return None
-        return TimeMark(self._task_id, None if after == ASIDE else after).record, job.marked
+    def _mark(self, told: int | Aside | None) -> Change:
+        return TimeMark(self._task_id, None if told == ASIDE else told).record
 
     @property
     def reusable(self) -> bool:
