@@ -48,6 +48,8 @@ def with_marks(raw: pa.Table, rows: pa.Table) -> pa.Table:
         raw: the same with ``__value``.
     """
     told = pc.fill_null(pc.starts_with(raw.column("__source_key"), pattern=TIME_KEY), False)
+    if not pc.any(told).as_py():
+        return rows.append_column(MARK, pa.nulls(rows.num_rows, pa.binary()))
     return rows.append_column(MARK, pc.if_else(told, raw.column("__value"), pa.scalar(None, pa.binary())))
 
 

@@ -156,6 +156,7 @@ def _compiled(
         table=plan.table,
         null_keys=plan.null_keys,
         sides=plan.sides,
+        from_stage=plan.internal,
     )
     spec = _spec(job, plan, topics, input_, operation, signature)
     return CompiledStage(number=plan.number, name=plan.name, num_tasks=partitions, source=source, spec=spec), rows

@@ -51,6 +51,7 @@ class InputSpec:
         null_keys: what becomes of a row whose key is null: it cannot be processed, is dropped and counted under the
             last of the filters, or goes on.
         sides: of a join, what its sides are, the left one first: topics, or joins in words.
+        from_stage: whether an earlier stage writes the rows, and perhaps marks among them (`changelog.time_mark`).
         upstream: by side of the rows, the tasks that tell how far they are with their event times; empty where the rows
             themselves move time, of a side that is told nothing of too.
     """
@@ -68,6 +69,7 @@ class InputSpec:
     table: bool = False
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()
+    from_stage: bool = False
     upstream: tuple[tuple[str, ...], ...] = ()
 
 

@@ -68,8 +68,9 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     if rows.num_rows == 0:
         return
     end, before, upstream = int(rows.column("__offset")[-1].as_py()) + 1, StreamTime.after(last), None
-    if task.job.input.upstream:
-        rows, upstream = without_marks(rows, task.job.input.upstream, before)
+    if task.job.input.from_stage:
+        rows, told = without_marks(rows, task.job.input.upstream, before)
+        upstream = told if task.job.input.upstream else None
     filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
     kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute

@@ -65,7 +65,7 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
         with no_collection():
             rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
             rows = for_join(job.input, raw, rows)
-            if job.input.upstream:
+            if job.input.from_stage:
                 rows = with_marks(raw, rows)
         for next_number, run in _runs(rows):
             # What is kept of a record keeps the piece that it came in, with all that no column takes.
