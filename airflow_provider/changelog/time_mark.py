@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.position import RESERVED_PREFIX
 
 TIME_KEY: Final = RESERVED_PREFIX + b"time/"
@@ -46,7 +47,7 @@ class TimeMark:
         try:
             task = TaskId.parse(key.removeprefix(TIME_KEY).decode())
             return cls(task, msgspec.json.decode(value, type=_Value).watermark_ms)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, ConfigurationError) as error:
             raise ValueError(f"{key!r} is no mark of time: {error}") from error
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-JOINED_TIME: Final = "__joined_ms"
+JOINED_TIME: Final = "_event_time"
 """The column with the event time of a row that is joined of two."""
 
 
