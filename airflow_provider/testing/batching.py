@@ -39,8 +39,9 @@ def check_batching(
 
     Spark decides where a micro-batch ends, and instances restart. So the records are processed one by one first, and
     then again and again in micro-batches of random sizes, with restarts, replays of the changelog and promotions of a
-    standby between them. Each time the state, the last output of each key, the dead letters (without their stacks) and
-    the counts have to be the same. Floats may differ in the last digits, because a sum depends on its order.
+    standby between them. Each time the state, the last output of each key (of a join with a stream all of them), the
+    dead letters (without their stacks) and the counts have to be the same. Floats may differ in the last digits,
+    because a sum depends on its order.
 
     Args:
         job: complete.
@@ -138,10 +139,18 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
         facts: dict[str, Any] = {}
         for store, where in tester.stores().items():
             facts.update({f"state of {key!r}{where}": state for key, state in tester.states(store).items()})
+        lasting = tester.lasting
         for sink, where in tester.sinks().items():
-            # A later record replaces an earlier one of its key.
             for record in tester.read_output(sink):
-                facts[f"last output of {record.key!r}{where}"] = _NOTHING if record.value is None else record.value
+                value = _NOTHING if record.value is None else record.value
+                if sink in lasting:
+                    facts.setdefault(f"outputs of {record.key!r}{where}", []).append(value)
+                else:
+                    # A later record replaces an earlier one of its key.
+                    facts[f"last output of {record.key!r}{where}"] = value
+        for name, found in facts.items():
+            if name.startswith("outputs of "):
+                found.sort(key=repr)
         for letter in tester.dead_letters():
             where = f"dead letter of {letter.topic}[{letter.partition}] at offset {letter.offset}"
             facts[where] = (letter.key, letter.value, letter.error, letter.message)
@@ -162,6 +171,11 @@ class _RunTester(JobTester):
     def sinks(self) -> dict[str, str]:
         """The sinks, each with how it is told from the others."""
         return _told_apart(self._sinks)
+
+    @property
+    def lasting(self) -> set[str]:
+        """The sinks whose records all count, in whatever order they come."""
+        return {sink for stage in self._job.stages if stage.spec.operation.lasting for sink in stage.spec.outputs}
 
     def expect(self, records: Iterable[InputRecord]) -> None:
         """Say which records will be piped, in their order.

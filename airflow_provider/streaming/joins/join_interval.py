@@ -77,6 +77,7 @@ class IntervalJoin(JoinOperation):
     """
 
     timed: ClassVar[bool] = True
+    lasting: ClassVar[bool] = True
 
     joined: JoinedColumns
     how: How

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,8 @@ class StreamTableJoin(JoinOperation):
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
     """
+
+    lasting: ClassVar[bool] = True
 
     joined: JoinedColumns
     how: Literal["inner", "left"]

@@ -13,7 +13,6 @@ from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.language.column_check import (
-    BESIDE_COLUMNS,
     Columns,
     check_event_time,
     check_grouping,
@@ -86,9 +85,8 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
             )
         check_grouping(columns, on, f"join(), of {side.topic!r},")
         kinds.append(find_column(f"join(), of {side.topic!r},", on, columns))
-        others = {
-            name: kind for name, kind in columns.items() if name not in BESIDE_COLUMNS and name.lower() != on.lower()
-        }
+        # The time of what is joined already goes on with its rows.
+        others = {name: kind for name, kind in columns.items() if name != RECORD and name.lower() != on.lower()}
         sides.append(others)
     if None not in kinds and (texts := [_comparable(kind) for kind in kinds])[0] != texts[1]:
         raise ConfigurationError(

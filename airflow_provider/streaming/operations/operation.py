@@ -181,6 +181,9 @@ class Operation(ABC):
     sided: ClassVar[bool] = False
     """Whether its rows are of two sides, each with a time of its own."""
 
+    lasting: ClassVar[bool] = False
+    """Whether each record that it puts out stays, in no certain order, and a later one of its key replaces none."""
+
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
 

@@ -228,7 +228,12 @@ class _Planner:
                 steps=branch.steps,
                 key=join.on,
                 operation=JoinSide(
-                    side=side, on=join.on, others=others, table=is_table, time=time, behind=join.operation
+                    side=side,
+                    on=join.on,
+                    others=others,
+                    table=is_table,
+                    time=time,
+                    behind=join.operation if join.operation.timed else None,
                 ),
                 event_time=event_time,
                 store=None,

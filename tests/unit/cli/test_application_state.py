@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from airflow_provider.cli.application_state import ApplicationState
+from airflow_provider.cli.application_state import ApplicationState, held_time
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.losses import Losses
 from airflow_provider.control.records.assignment import TaskAssignment
@@ -25,8 +25,6 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from tests.builders import APPLICATION, active, assigned, instance, promoted, standby, view_of
-from tests.unit.control.outlook.test_late_outlook import HELD, others
-from tests.unit.control.outlook.test_late_outlook import view as held_view
 from tests.unit.control.outlook.test_rto_basis import failover
 
 
@@ -388,12 +386,13 @@ def test_task_that_waits_for_a_table_says_for_which_and_how_far_it_is() -> None:
     )
 
 
-def test_rows_of_a_held_task_that_will_be_late_are_a_problem() -> None:
-    view = held_view(instance("a", HELD), others())
+def test_task_that_holds_the_time_of_others_back_is_named() -> None:
+    behind = TimeStatus(watermark_ms=1_700_000_000_000, held_back_by="task 0_3", held_back_ms=120_000)
 
-    assert [
-        line for line in ApplicationState(view).problems if "its rows begin to be late for stage 1 (hourly)" in line
-    ]
+    assert held_time(active(TaskId(1, 0), time=behind)) == (
+        "task 1_0: the watermark stands at 2023-11-14T22:13:20+00:00, because no later row of task 0_3 has come; "
+        "another is 2 min further, and nothing is lost by waiting"
+    )
 
 
 def test_task_whose_query_has_not_called_yet_is_not_said_to_run() -> None:

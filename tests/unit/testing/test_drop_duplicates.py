@@ -228,7 +228,6 @@ def test_times_come_back() -> None:
         (lambda: job_of("0 seconds"), "more than 0"),
         (lambda: EVENTS.drop_duplicates("di", within="1 hour"), r"drop_duplicates\(\) names the column 'di'.*'id'"),
         (lambda: EVENTS.drop_duplicates("id", window("at", "1 hour"), within="1 hour"), "give names of columns"),
-        (lambda: EVENTS.drop_duplicates("id", within="1 hour").filter("n > 0", name="n"), "no further steps yet"),
         (lambda: stream("e", schema=SCHEMA).drop_duplicates("id", within="1 hour"), "an event time"),
         (
             lambda: StatefulJob("u", stream("e", watermark="1 hour").drop_duplicates("key", within="1 hour").sink("o")),

@@ -245,7 +245,6 @@ def test_result_does_not_depend_on_where_micro_batches_end_between_two_waits() -
         (lambda: stream("e", idle_timeout="5 minutes"), "'5 minutes' without watermark="),
         (lambda: source(idle_timeout="soon"), r"stream\(idle_timeout=...\) got 'soon'"),
         (lambda: source(idle_timeout="0 seconds"), "more than 0"),
-        (lambda: counted_of("at"), "behind which nobody knows"),
     ],
 )
 def test_timeout_that_is_none_is_refused(make: Any, why: str) -> None:

@@ -139,9 +139,9 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("last", lambda: ORDERS.group_by("customer").aggregate(F.last("amount")), r"in no certain order: take min\(\)"),
     ("name", lambda: KEYED.group_by("customer").aggregate(F.count(), name="a/b"), r"aggregate\(\) name 'a/b'"),
     (
-        "step-behind-operation",
+        "step-of-a-table",
         lambda: KEYED.group_by("customer").aggregate(F.count()).filter("count > 1"),  # type: ignore[attr-defined]
-        r"filter\(\) was called on the result of an operation",
+        r"filter\(\) was called on a table, 'aggregate\(\) of orders', whose rows change: call to_stream\(\) first",
     ),
     ("count-of-a-number", lambda: F.count(1), r"F\.count\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
     ("sum-of-a-number", lambda: F.sum(1), r"F\.sum\(\) got 1: give the name of one column"),  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_two_streams_with_one_name_of_the_event_time_are_joined_after_a_rename()
 
     joined = TIMED.join(other, on="k", within="10 minutes")
 
-    assert names_of(joined) == ["k", "at", "sent", "other_at"]
+    assert names_of(joined) == ["k", "at", "sent", "other_at", "_event_time"]
 
 
 def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> None:
@@ -255,22 +255,37 @@ def test_streams_are_united_by_the_name_that_select_gave_the_event_time() -> Non
 
 
 PAIRS = TIMED.join(TIMED.select("k", "at AS other_at"), on="k", within="10 minutes")
-WITH_TABLE = PAIRS.join(table("names", schema="k STRING, name STRING", key="k"), on="k")
+NAMES = table("names", schema="k STRING, name STRING", key="k")
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        pytest.param(lambda: PAIRS.group_by("k", window("at", "1 hour")), id="window"),
+        pytest.param(lambda: PAIRS.group_by("k", window("_event_time", "1 hour")), id="window"),
         pytest.param(lambda: PAIRS.drop_duplicates("k", within="1 hour"), id="duplicates"),
         pytest.param(lambda: PAIRS.join(TIMED.select("k", "at AS c"), on="k", within="1 hour"), id="left-of-a-join"),
         pytest.param(lambda: TIMED.select("k", "at AS c").join(PAIRS, on="k", within="1 hour"), id="right-of-a-join"),
-        pytest.param(lambda: WITH_TABLE.group_by("k", window("at", "1 hour")), id="behind-a-table-too"),
+        pytest.param(
+            lambda: PAIRS.join(NAMES, on="k").group_by("k", window("_event_time", "1 hour")), id="behind-a-table-too"
+        ),
+        pytest.param(
+            lambda: TIMED.join(TIMED.select("k", "at AS b"), on="k", within="1 hour", event_time="b").group_by(
+                "k", window("b", "1 hour")
+            ),
+            id="named",
+        ),
+        pytest.param(lambda: PAIRS.select("k").drop_duplicates("k", within="1 hour"), id="behind-select"),
     ],
 )
-def test_what_needs_the_event_time_of_two_joined_streams_says_where_it_can_be_had(use: Callable[[], object]) -> None:
-    with pytest.raises(ConfigurationError, match=r"result of a join of two streams has no event time yet.*another job"):
-        use()
+def test_rows_of_two_streams_have_an_event_time(use: Callable[[], object]) -> None:
+    use()
+
+
+def test_rows_of_two_streams_have_none_where_one_is_that_of_the_record() -> None:
+    recorded = stream("orders", schema="k STRING", watermark="1 minute")
+    joined = recorded.join(TIMED, on="k", within="1 hour")
+    with pytest.raises(ConfigurationError, match=r"what is joined has none.*name a column with stream\(event_time"):
+        joined.group_by("k", window("at", "1 hour"))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, joined_watermarks, watermarks
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
+from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 
 def marks(times: list[int], delay: int, before: StreamTime) -> tuple[list[int], StreamTime]:
@@ -29,8 +32,11 @@ def test_shorter_delay_counts_from_the_first_row_on() -> None:
 def joined_marks(
     times: list[int], sides: list[int], delays: tuple[int, int], before: StreamTime
 ) -> tuple[list[int], StreamTime]:
-    found, after = joined_watermarks(np.array(times, np.int64), np.array(sides, np.int64), delays, before)
-    return found.tolist(), after
+    rows = pa.table({EVENT_MS: pa.array(times, pa.int64())})
+    batch = Batch(key_name="k", rows=rows, before=before, after=before)
+    of_sides = batch.side_watermarks(np.array(sides, np.int64), delays)
+    least = np.minimum.reduce(of_sides)
+    return least.tolist(), batch.time_of_sides(batch.ends(of_sides))
 
 
 def test_two_streams_go_on_at_the_pace_of_the_slower_one() -> None:

@@ -129,18 +129,23 @@ def test_names_are_given_or_those_of_the_sinks() -> None:
     assert [stage.output_topic for stage in stages][::2] == ["app-totals-repartition", "app-others-repartition"]
 
 
-def test_two_sinks_of_one_stream_are_two_branches() -> None:
+def test_result_that_two_sinks_use_is_made_once() -> None:
     counts = ORDERS.group_by("country").aggregate(SPENT)
 
     stages = plan_stages("app", [counts.sink("one"), counts.sink("two")])
 
-    assert [stage.number for stage in stages] == [0, 1, 2, 3]
-    assert [stage.source_topic for stage in stages] == [
-        "orders",
-        "app-one-repartition",
-        "orders",
-        "app-two-repartition",
+    assert [(stage.source_topic, stage.outputs) for stage in stages] == [
+        ("orders", ("app-one-repartition",)),
+        ("app-one-repartition", ("one", "two")),
     ]
+
+
+def test_result_that_is_kept_and_written_is_made_once() -> None:
+    counts = ORDERS.group_by("country").aggregate(SPENT, name="counts")
+
+    stages = plan_stages("app", [counts, counts.sink("one")])
+
+    assert [stage.outputs for stage in stages] == [("app-counts-repartition",), ("one",)]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_two_sinks_of_one_stream_are_two_branches() -> None:
             "the changelog of its store 'x'",
             id="changelog",
         ),
-        pytest.param([KEYED], "give sinks, such as counts.sink", id="no-sink"),
+        pytest.param([KEYED], r"got the stream 'orders' without sink\(\): write it to a topic", id="no-sink"),
     ],
 )
 def test_topics_and_names_that_cannot_be_told_apart_are_refused(sinks: list[Sink], why: str) -> None:

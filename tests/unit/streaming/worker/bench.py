@@ -146,10 +146,11 @@ class FailingWriter(InMemoryWriter):
         group: ConsumerGroup,
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
+        to_all: tuple[Change, Mapping[str, int]] | None = None,
     ) -> Mapping[str, int]:
         self._raise()
         assert (self.closed, group) == (False, GROUP)
-        return super().commit(changes, outputs, record, group, dead_letters, output_partitions)
+        return super().commit(changes, outputs, record, group, dead_letters, output_partitions, to_all)
 
     def close(self) -> None:
         self.closed = True
