@@ -85,17 +85,33 @@ class Publisher:
             self._thread.join(timeout=10.0)
 
     def _run(self) -> None:
+        try:
+            self._publish()
+        except Exception as error:
+            # A thread that ends in silence would be waited for until the limit.
+            self._error = repr(error)
+
+    def _publish(self) -> None:
         began = time.monotonic()
         sent = 0
         while sent < self.total and not self._stop.is_set() and self._error is None:
             due = min(self._allowed, int(self.total * (time.monotonic() - began) / self._duration_s))
             for key, value in self._records[sent:due]:
-                self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+                self._produce(key, value)
             sent = due
             self._producer.poll(0)
             self._stop.wait(_TICK_S)
         if self._producer.flush(30.0) and self._error is None and not self._stop.is_set():
             self._error = "the broker did not take them in time"
+
+    def _produce(self, key: bytes | None, value: bytes) -> None:
+        while not self._stop.is_set():
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+            except BufferError:  # the broker is behind: what is queued goes first
+                self._producer.poll(_TICK_S)
+            else:
+                return
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
