@@ -83,7 +83,7 @@ def words(
 
 def lines_flowing(words: Words) -> AbstractContextManager[None]:
     """Lines are written all the while."""
-    return again_and_again(lambda: words.write_lines(100), lambda: 0.05)
+    return again_and_again(lambda: words.write_lines(40), lambda: 0.1)
 
 
 def test_words_count_once_though_worker_and_instance_are_killed_under_load(words: Words) -> None:
