@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -84,7 +85,7 @@ def found(bootstrap_servers: str, application_id: str, tmp_path: Path) -> dict[s
     subprocess.run(
         [sys.executable, "-c", QUERY, bootstrap_servers, topic, jars, str(tmp_path / "checkpoint")],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     read: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())
     return read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -79,7 +80,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     subprocess.run(
         [sys.executable, "-c", PLAN, str(answer)],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stderr=subprocess.DEVNULL,
     )
     read: dict[str, list[dict[str, Any]]] = json.loads(answer.read_text())
