@@ -36,6 +36,8 @@ from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.launch.application import Application
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("guarded")
+
 ON_TOPICS = "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes"
 
 

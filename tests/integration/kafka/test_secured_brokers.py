@@ -33,6 +33,8 @@ from tests.certificates import Authority
 from tests.integration.secured_broker import PASSWORD, SECRETS, TOKENS_BY_TLS, SecuredBroker
 from tests.secret_scan import files_with
 
+pytestmark = pytest.mark.xdist_group("secured")
+
 # In a process of its own: a Spark context in the tests' process would be everybody's. The connections come in a file.
 READER = """
 import json, pathlib, sys
