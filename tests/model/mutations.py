@@ -20,12 +20,12 @@ __all__ = ["LARGE", "LARGEST", "MUTATIONS", "STANDARD", "Mutation", "check", "in
 
 STANDARD: Final = {
     "two generations": Bounds(generations=2),
-    "three generations": Bounds(inputs=1),
     "two partitions": Bounds(partitions=2, inputs=1, generations=1),
 }
 """What the tests look at each time."""
 
 LARGE: Final = {
+    "three generations": Bounds(inputs=1),
     "two partitions that move": Bounds(partitions=2, inputs=1, generations=2, crashes=0, late_ends=0, lost_markers=0),
 }
 """What takes half a minute."""

@@ -27,6 +27,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("guarded")
 
+
 @pytest.fixture
 def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:
     monkeypatch.setenv(DEFAULT_CONNECTION, airflow_connection(guarded.user))

@@ -222,6 +222,7 @@ def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFacto
     return read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_spark_comes_in(way: str, read_by_spark: dict[str, list[str]]) -> None:
     assert read_by_spark[way] == ["value"]

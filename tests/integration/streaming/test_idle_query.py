@@ -17,6 +17,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 
+pytestmark = pytest.mark.long
+
 # In a process of its own: a Spark context in the tests' process would stay there for the next ones.
 QUERY = """
 import json, sys, time

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 
-pytestmark = pytest.mark.xdist_group("spark-2")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
 SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
 # In a process of its own: a Spark context in the tests' process would be everybody's.

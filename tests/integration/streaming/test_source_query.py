@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 PLAN = """

@@ -54,6 +54,7 @@ json.dump([found, sorted([r[0], r.s, r.e, r[3]] for r in sessions.collect())], o
 """
 
 
+@pytest.mark.long
 def test_rows_fall_in_the_windows_that_they_fall_in_with_spark(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
