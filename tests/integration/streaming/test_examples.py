@@ -123,7 +123,7 @@ class RunningExamples(Accounts):
         records = [records_of(self.connection.bootstrap_servers, topic, settled=False) for topic in topics]
         return [of[-1] for each in records for number in range(PARTITIONS) if (of := commits(each, number))]
 
-    def processed(self) -> list[int]:
+    def processed_by_example(self) -> list[int]:
         """Of each example, how many of the records that were sent."""
         found = self.committed(TopicKind.CHANGELOG, TopicKind.COMMITS)
         return [
@@ -131,10 +131,10 @@ class RunningExamples(Accounts):
         ]
 
     def has_processed_all(self) -> bool:
-        return self.processed() == [len(one.sent) for one in self.each]
+        return self.processed_by_example() == [len(one.sent) for one in self.each]
 
     def have_processed_more(self, than: list[int]) -> bool:
-        return all(now > before for now, before in zip(self.processed(), than, strict=True))
+        return all(now > before for now, before in zip(self.processed_by_example(), than, strict=True))
 
     def joined(self) -> int:
         """How many records the stages with a store have processed."""
@@ -172,7 +172,7 @@ def test_examples_are_exact_though_their_workers_are_killed_under_load(running: 
     with running.flowing():
         running.wait(lambda: running.have_processed_more(first), "the first records to be processed", DEADLINE_S)
         assert running.kill_workers() > 0
-        seen = [number + 100 for number in running.processed()]
+        seen = [number + 100 for number in running.processed_by_example()]
         running.wait(lambda: running.have_processed_more(seen), "records to be processed after that", DEADLINE_S)
 
     # What ends time is to come behind all of it, in whatever order the partitions of the sources are read.
