@@ -18,8 +18,10 @@ from tests.class_archive import java_options
 _MARKERS = {"integration": pytest.mark.integration, "dags": pytest.mark.dag}
 _HERE = Path(__file__).parent
 
-# A test's JVM lives for seconds: what its best compiler costs is never earned back. What a caller sets stays.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(["-XX:TieredStopAtLevel=1", *java_options("spark")]))
+# A test's JVM lives for seconds: what its best compiler and collectors of several threads cost is never earned back.
+# What a caller sets stays.
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *java_options("spark"))
+os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(_QUICK))
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]

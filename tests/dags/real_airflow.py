@@ -28,6 +28,8 @@ class Home(AirflowHome):
             "scheduler__orphaned_tasks_check_interval": "5",
             # Each beat writes the time of the one before it: two of them have to fit into the threshold.
             "scheduler__scheduler_heartbeat_sec": "1",
+            # What nobody waits for costs the processor of those who do.
+            "scheduler__scheduler_idle_sleep_time": "0.5",
             "scheduler__scheduler_health_check_threshold": "8",
             "scheduler__trigger_timeout_check_interval": "2",
             "triggerer__job_heartbeat_sec": "2",

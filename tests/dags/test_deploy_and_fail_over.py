@@ -136,6 +136,7 @@ def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, run: R
     assert states["report"] == "success"
 
 
+@pytest.mark.long
 def test_instance_that_cannot_be_replaced_costs_the_others_nothing(cluster: KafkaConnection, run: Run) -> None:
     run("two_deploy")
     view = read(cluster, "two")

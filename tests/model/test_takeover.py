@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.invariants import INVARIANTS
-from tests.model.mutations import LARGE, MUTATIONS, STANDARD, check, in_words
+from tests.model.mutations import LARGE, LARGEST, MUTATIONS, STANDARD, check, in_words
 from tests.model.takeover import ACTIONS, RULES, Bounds
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,7 +19,11 @@ CONFIGURATION = (DOCS / "model" / "Takeover.cfg").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize(
     ("title", "bounds"),
-    [*STANDARD.items(), *(pytest.param(*large, marks=pytest.mark.long) for large in LARGE.items())],
+    [
+        *STANDARD.items(),
+        *(pytest.param(*large, marks=pytest.mark.long) for large in LARGE.items()),
+        *(pytest.param(*largest, marks=pytest.mark.schedules) for largest in LARGEST.items()),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_state_keeps_the_invariants_and_can_reach_the_end(title: str, bounds: Bounds) -> None:

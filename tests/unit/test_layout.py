@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -79,6 +80,7 @@ AIRFLOW_SIDE = (
 HEAVY = {KAFKA, SPARK, "rocksdict"}
 
 
+@cache
 def source_of(module: str) -> Path | None:
     """The file of one of our modules; None when the name is not a module's (a class, or a folder without a file)."""
     path = ROOT.joinpath(*module.split("."))
@@ -88,15 +90,23 @@ def source_of(module: str) -> Path | None:
     return None
 
 
-def modules_of(part: str) -> list[str]:
+@cache
+def modules_of(part: str) -> tuple[str, ...]:
     folder = PACKAGE / part
     files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if file.is_file()]
-    return [name.removesuffix(".__init__") for name in names]
+    return tuple(name.removesuffix(".__init__") for name in names)
 
 
-def imported_names(source: str) -> Iterator[str]:
+@cache
+def text_of(source: Path) -> str:
+    return source.read_text(encoding="utf-8")
+
+
+@cache
+def imported_names(source: str) -> tuple[str, ...]:
     """All that a file imports when it runs, also inside functions; not what only a type checker sees."""
+    found: list[str] = []
     pending: list[ast.AST] = [ast.parse(source)]
     while pending:
         node = pending.pop()
@@ -104,11 +114,11 @@ def imported_names(source: str) -> Iterator[str]:
             pending += node.orelse
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
         pending += ast.iter_child_nodes(node)
+    return tuple(found)
 
 
 def reached_from(module: str) -> dict[str, str]:
@@ -122,7 +132,7 @@ def reached_from(module: str) -> dict[str, str]:
         if source is None or current in seen:
             continue
         seen.add(current)
-        for name in imported_names(source.read_text(encoding="utf-8")):
+        for name in imported_names(text_of(source)):
             reached.setdefault(name, current)
             if name.split(".")[0] == "airflow_provider":
                 parents = (name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))
@@ -151,7 +161,7 @@ def operations() -> dict[str, str]:
     for module in (module for part in OPERATIONS for module in modules_of(part)):
         source = source_of(module)
         assert source is not None
-        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        for node in ast.parse(text_of(source)).body:
             if isinstance(node, ast.ClassDef):
                 bases[node.name] = module, {base.id for base in node.bases if isinstance(base, ast.Name)}
     found = {"Operation"}
@@ -180,7 +190,7 @@ def test_nobody_asks_of_which_kind_an_operation_is_where_it_is_carried_out(part:
         f"{module}: {ast.unparse(node)}"
         for module in modules_of(part)
         if (source := source_of(module)) is not None
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(text_of(source)))
         if (isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass", "type"))
         or isinstance(node, ast.MatchClass)
     ]
@@ -198,7 +208,7 @@ def own_imports(module: str, wanted: Collection[str]) -> list[str]:
     """Those of the wanted modules that a module names in its own import statements."""
     source = source_of(module)
     assert source is not None
-    return [name for name in imported_names(source.read_text(encoding="utf-8")) if name in wanted]
+    return [name for name in imported_names(text_of(source)) if name in wanted]
 
 
 def all_modules() -> list[str]:
@@ -344,7 +354,7 @@ def test_only_the_demo_and_the_tests_know_the_kit() -> None:
         if part not in ("demo", "kit")
         for module in modules_of(part)
         if (source := source_of(module)) is not None
-        for name in imported_names(source.read_text(encoding="utf-8"))
+        for name in imported_names(text_of(source))
         if name.startswith("airflow_provider.kit.broker")
     ]
 

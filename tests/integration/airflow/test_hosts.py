@@ -33,7 +33,7 @@ from tests.secret_scan import arguments_with
 from tests.spark_cluster import needs_namespaces
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.long, pytest.mark.hosts, pytest.mark.xdist_group("hosts")]
 
 
 def upgrade_and_drill(ledger: Ledger, names: Sequence[str]) -> None:
@@ -96,7 +96,6 @@ def drill_and_kill(ledger: Ledger, names: Sequence[str]) -> None:
     assert kill["rto_ms"] <= 3 * drill["rto_ms"] + 1000 * Timeouts.instance_s
 
 
-@pytest.mark.hosts
 def test_supervised_kill_costs_what_a_drill_does_and_a_host_that_is_lost_whole_comes_back(start: Start) -> None:
     lose_a_host(start(Supervised), before=drill_and_kill)
 
@@ -128,14 +127,12 @@ def clustered(start: Start, *hosts: str, on: type[OnCluster] = OnCluster) -> tup
     return ledger, placed
 
 
-@pytest.mark.hosts
 def test_host_of_a_spark_cluster_is_lost_whole_and_comes_back(start: Start) -> None:
     ledger, _ = clustered(start, "worker-1", "worker-2", "worker-3")
 
     lose_a_host(ledger)
 
 
-@pytest.mark.hosts
 def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(start: Start) -> None:
     ledger, placed = clustered(start, "worker-1", "worker-2", on=OnFullCluster)
     ledger.deploy("a", "b")
@@ -175,7 +172,6 @@ def test_lost_executor_and_lost_worker_are_failed_over_and_a_third_host_is_used(
     ledger.check("a", "b", "c")
 
 
-@pytest.mark.hosts
 def test_instances_run_on_if_the_master_that_comes_back_remembers_them_and_end_if_it_does_not(start: Start) -> None:
     ledger, placed = clustered(start, "worker-1", "worker-2", on=OnRememberingCluster)
     ledger.deploy("a", "b")

@@ -297,6 +297,7 @@ def test_death_behind_a_blocked_event_loop_is_found(application: Application, pa
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_brokers_outage_is_no_silence_and_the_watch_goes_on(
     tmp_path: Path, application_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_outputs_of_a_drill_are_counted_and_kept(application: Application, writi
     assert (drill["outcome"], drill["outputs"]) == ("passed", counted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("found", "why"), [(3, "1 are missing"), (6, "2 are doubled")])
 def test_outputs_that_are_missing_or_doubled_fail_the_drill_at_every_try(
     found: int, why: str, application: Application, writing: Writing
@@ -107,6 +108,7 @@ def test_outputs_beside_those_of_other_programs_are_not_counted(application: App
     assert check(application, fault)["outputs"]["unmeasured"] == "they were not to be counted"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "instances", "cause"),
     [
@@ -199,6 +201,7 @@ def test_owner_that_lost_commits_fails_the_check_at_every_try(application: Appli
     assert "commits were lost" in drill["reason"]
 
 
+@pytest.mark.long
 def test_drill_without_input_is_not_passed(application: Application, deploy: Any) -> None:
     make_pair(application, deploy, env_vars={"NO_INPUT": "0_0,0_1"})
     fault = recover(application)
@@ -209,6 +212,7 @@ def test_drill_without_input_is_not_passed(application: Application, deploy: Any
     assert (drill["outcome"], drill["rto"]["total_ms"]) == ("skipped", None)
 
 
+@pytest.mark.long
 def test_task_without_input_is_named_and_the_drill_is_judged_by_the_others(
     application: Application, deploy: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a missing ACL does to operators and sensors: an error that names the rights, and no further try."""
+"""Airflow's tasks under ACLs: what the page lists is enough, and what is missing is named, and not tried again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,15 +22,21 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
 from airflow_provider.operators.instance_commands import StopInstanceOperator
+from airflow_provider.operators.repair import HistoryOperator
 from airflow_provider.operators.topics import CreateChangelogTopicsOperator
 from airflow_provider.sensors.figures import StandbyLagSensor
 from airflow_provider.triggers import IncidentTrigger
 from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import active, assigned, instance, standby
-from tests.integration.airflow.running import run
+from tests.integration.airflow.conftest import Deploy, make_pair
+from tests.integration.airflow.running import context, run
+from tests.integration.airflow.test_recovery_drill import check, recover
+from tests.integration.control.writing import Writing
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.launch.application import Application
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.xdist_group("guarded")
 
 ON_TOPICS = "Describe and DescribeConfigs on its topics, Read on those that it reads, Write on those that it writes"
 
@@ -43,6 +50,31 @@ def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest
     made.publish(assigned("a b", "b a", application_id=application_id))
     guarded.grant(application_id, Role.AIRFLOW, source=f"{application_id}-source", sink=f"{application_id}-sink")
     return made
+
+
+def test_upgrade_drill_and_failover_need_no_more_rights_than_the_page_lists(
+    application: Application, guarded: GuardedBroker, deploy: Deploy
+) -> None:
+    guarded.grant(application.id, Role.INSTANCE, source=f"{application.id}-source", sink=f"{application.id}-sink")
+    _, before = make_pair(application, deploy)
+
+    after = run(deploy("b", env_vars={"VERSION": "2"}, on_change="upgrade"), context("upgrade"))
+    run(AssignTasksOperator(task_id="assign", application_id=application.id))
+    run(StandbyLagSensor(task_id="warm", application_id=application.id))
+    run(AssignTasksOperator(task_id="balance", application_id=application.id, balance=True))
+    assert after["incarnation"] > before["incarnation"]
+
+    with closing(Writing(guarded.bootstrap_servers, application.id)) as writing:
+        writing.commit(0, 5)
+        fault = recover(application)
+        writing.commit(0, 3)
+        reported = check(application, fault)
+    (count,) = reported["outputs"]["counts"]
+    assert (count["topic"], count["found"], count["lost"]) == (writing.sink, 3, 0)
+    kept = run(HistoryOperator(task_id="history", application_id=application.id))
+    assert {(one["kind"], one["outcome"]) for one in kept} == {
+        (kind, "passed") for kind in ("upgrade", "drill", "failover")
+    }
 
 
 def creates(application_id: str) -> BaseOperator:

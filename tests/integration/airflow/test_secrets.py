@@ -25,6 +25,8 @@ from tests.integration.streaming.committed import records_of
 from tests.secret_scan import arguments_with, environments_with, files_with, holds
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("guarded")
+
 
 @pytest.fixture
 def application(guarded: GuardedBroker, application_id: str, monkeypatch: pytest.MonkeyPatch) -> Application:

@@ -20,6 +20,8 @@ from tests.builders import assigned, placed
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.launch.application import Application
 
+pytestmark = pytest.mark.xdist_group("guarded")
+
 
 @pytest.fixture
 def application(guarded: GuardedBroker, application_id: str) -> Application:

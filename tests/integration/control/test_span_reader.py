@@ -20,6 +20,8 @@ from airflow_provider.kafka.topic_spec import TopicSpec, history_spec
 from airflow_provider.kit.broker import EmbeddedBroker
 from tests.integration.guarded_broker import GuardedBroker
 
+pytestmark = pytest.mark.xdist_group("guarded")
+
 
 @pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.DESCRIBE], ids=lambda one: one.name.lower())
 def test_topic_that_may_not_be_read_is_an_error_that_names_the_right(

@@ -34,8 +34,9 @@ def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
 
 
+@pytest.mark.hosts
 def test_short_demo_fails_over_comes_out_right_and_leaves_nothing_behind(folder: Path) -> None:
-    done = demo(folder, "--flights", "30000", "--seconds", "20", "--kill-at", "0.4", "--limit", "800")
+    done = demo(folder, "--flights", "12000", "--seconds", "20", "--kill-at", "0.4", "--limit", "800")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DAG flights_drill_crash begins at 40%" in done.stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogReader
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.span_reader import SpanReader
@@ -14,6 +16,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
 from tests.brokers import settings_of_broker
+
+pytestmark = pytest.mark.long
 
 
 def test_leader_that_has_just_changed_is_no_error(tmp_path: Path) -> None:

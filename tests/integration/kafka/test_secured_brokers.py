@@ -33,6 +33,8 @@ from tests.certificates import Authority
 from tests.integration.secured_broker import PASSWORD, SECRETS, TOKENS_BY_TLS, SecuredBroker
 from tests.secret_scan import files_with
 
+pytestmark = pytest.mark.xdist_group("secured")
+
 # In a process of its own: a Spark context in the tests' process would be everybody's. The connections come in a file.
 READER = """
 import json, pathlib, sys
@@ -220,6 +222,7 @@ def read_by_spark(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFacto
     return read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_spark_comes_in(way: str, read_by_spark: dict[str, list[str]]) -> None:
     assert read_by_spark[way] == ["value"]

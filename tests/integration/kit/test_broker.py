@@ -20,6 +20,8 @@ from airflow_provider.kit.settings import BrokerSettings
 from tests.brokers import settings_of_broker
 from tests.integration.streaming.committed import records_of
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[EmbeddedBroker]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+pytestmark = pytest.mark.xdist_group("kit")
+
 KIT = [sys.executable, "-m", "airflow_provider.kit"]
 LINES = 'ada\t{"amount": 5}\nbob\t{"amount": 7}\nada\t{"amount": 9}\n{"amount": 1}\nbob\t\n'
 

@@ -309,7 +309,7 @@ class Accounts:
         What a run of many tests keeps of it is its end, so that is where the copies stand.
         """
         try:
-            wait_until(predicate, deadline_s, what, poll_s=0.05)
+            wait_until(predicate, deadline_s, what, poll_s=0.1)
         except AssertionError as error:
             statuses = "\n".join(f"{name}: {status}" for name, status in self.view.statuses.items())
             copies = "; ".join(

@@ -26,6 +26,8 @@ from tests.integration.streaming.test_crash import (
     die_at,
 )
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def application(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Application:

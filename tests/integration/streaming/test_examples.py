@@ -1,59 +1,61 @@
-"""The examples of the docs as they stand, each on a real instance whose worker is killed under load.
+"""The examples of the docs as they stand, side by side on a real instance whose workers are killed under load.
 
-They share the broker, and nothing else: each reads and writes topics of its own.
+They share the broker and the instance, and nothing else: each reads and writes topics of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import random
-import runpy
-import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
 from airflow_provider.common.task_id import tasks_of
 from airflow_provider.control.application.described_topics import create_described_topics
-from airflow_provider.control.records.job_description import TopicKind
+from airflow_provider.control.records.job_description import JobDescription, TopicKind
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
-from airflow_provider.streaming import StatefulJob
-from tests.docs.commands import ROOT
 from tests.integration.examples import PARTITIONS, Example, Outcome, Sent, examples
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again
 from tests.integration.streaming.committed import commits, records_of
+from tests.integration.streaming.examples_job import example_of, job_of
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
-_MANY = 5_000
+JOB = Path(__file__).parent / "examples_job.py"
+DEADLINE_S = 400.0
+_MANY = 2_000
+"""Records of an example, from which on they come more slowly: all are looked through again and again."""
 
 
-class RunningExample(Accounts):
-    """An example's application, and all that was sent to it."""
+class RunningExample:
+    """One of the examples, and all that was sent to it.
 
-    def __init__(self, bootstrap_servers: str, folder: Path, example: Example, seed: int) -> None:
-        file = ROOT / "docs" / "examples" / f"{example.file}.py"
-        job = runpy.run_path(str(file))["job"]
-        assert isinstance(job, StatefulJob)
-        super().__init__(bootstrap_servers, job.application_id, folder, num_tasks=1, seed=1)
-        self.job, self.example = (str(file),), example
-        self.chance, self.sent = random.Random(seed), list[Sent]()
-        admin = TopicAdmin(self.connection)
-        sources = job.description().names(TopicKind.SOURCE)
-        admin.ensure([TopicSpec(name=name, partitions=PARTITIONS) for name in sources])
-        self.described, _ = create_described_topics(admin, job.description())
-        write_control(self.connection, self.id, self.described)
-        (self.sink,) = self.described.names(TopicKind.SINK)
-        self._sender = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+    Args:
+        servers: the brokers'.
+        example: which.
+        description: of its own job.
+    """
+
+    def __init__(self, servers: str, example: Example, description: JobDescription) -> None:
+        self.example, self.sent = example, list[Sent]()
+        self.sources = set(description.names(TopicKind.SOURCE))
+        (self.sink,) = description.names(TopicKind.SINK)
+        self._servers = servers
+        self._sender = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
 
     def send(self, records: list[Sent]) -> None:
         for record in records:
@@ -61,24 +63,59 @@ class RunningExample(Accounts):
         assert self._sender.flush(60) == 0
         self.sent += records
 
-    def give_all(self, name: str) -> None:
-        self.give(dict.fromkeys(tasks_of(self.described.num_partitions), name))
-
-    def flowing(self) -> AbstractContextManager[None]:
-        """Records are sent all the while, but no more than can be looked through again and again."""
-        return again_and_again(
-            lambda: self.send(self.example.some(self.chance, 40)),
-            lambda: 0.2 if len(self.sent) < _MANY else 2.0,
-        )
-
     @property
     def wanted(self) -> Outcome:
         return self.example.outcome(self.sent)
 
+    def has_written(self, rows: Counter[tuple[Any, ...]]) -> bool:
+        return self.rows() == rows
+
     def rows(self) -> Counter[tuple[Any, ...]]:
         """Of the sink, as it is now."""
-        records = records_of(self.connection.bootstrap_servers, self.sink, settled=False)
+        records = records_of(self._servers, self.sink, settled=False)
         return self.example.rows((r.key.decode(), json.loads(r.value)) for r in records if r.value is not None)
+
+
+class RunningExamples(Accounts):
+    """The application of all of them."""
+
+    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path, seed: int) -> None:
+        super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
+        self.job = (str(JOB), application_id)
+        self.chance = random.Random(seed)
+        self.each = [
+            RunningExample(bootstrap_servers, example, example_of(file).description())
+            for file, example in examples().items()
+        ]
+        self._next = itertools.cycle(self.each)
+        admin, description = TopicAdmin(self.connection), job_of(application_id).description()
+        sources = description.names(TopicKind.SOURCE)
+        admin.ensure([TopicSpec(name=name, partitions=PARTITIONS) for name in sources])
+        self.described, _ = create_described_topics(admin, description)
+        write_control(self.connection, self.id, self.described)
+
+    def give_all(self, name: str) -> None:
+        self.give(dict.fromkeys(tasks_of(self.described.num_partitions), name))
+
+    def flowing(self) -> AbstractContextManager[None]:
+        """Records are sent all the while to one after the other, but no more than can be looked through."""
+
+        def send() -> None:
+            one = next(self._next)
+            if len(one.sent) < _MANY or self.chance.random() < 0.1:
+                one.send(one.example.some(self.chance, 20))
+
+        return again_and_again(send, lambda: 0.1)
+
+    def kill_workers(self) -> int:
+        """All Python workers of the instance; how many."""
+        killed = 0
+        for process in self.processes("i1"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any("pyspark.daemon" in word for word in process.cmdline()) and not process.children():
+                    process.kill()
+                    killed += 1
+        return killed
 
     def committed(self, *kinds: TopicKind) -> list[dict[str, Any]]:
         """The last commit record of each task that keeps its own in a topic of these kinds."""
@@ -86,11 +123,18 @@ class RunningExample(Accounts):
         records = [records_of(self.connection.bootstrap_servers, topic, settled=False) for topic in topics]
         return [of[-1] for each in records for number in range(PARTITIONS) if (of := commits(each, number))]
 
-    def processed(self) -> int:
-        """How many of the records that were sent."""
-        sources = set(self.described.names(TopicKind.SOURCE))
+    def processed_by_example(self) -> list[int]:
+        """Of each example, how many of the records that were sent."""
         found = self.committed(TopicKind.CHANGELOG, TopicKind.COMMITS)
-        return sum(record["processed"] for record in found if sources & record["sources"].keys())
+        return [
+            sum(record["processed"] for record in found if one.sources & record["sources"].keys()) for one in self.each
+        ]
+
+    def has_processed_all(self) -> bool:
+        return self.processed_by_example() == [len(one.sent) for one in self.each]
+
+    def have_processed_more(self, than: list[int]) -> bool:
+        return all(now > before for now, before in zip(self.processed_by_example(), than, strict=True))
 
     def joined(self) -> int:
         """How many records the stages with a store have processed."""
@@ -106,40 +150,43 @@ class RunningExample(Accounts):
         return +found
 
 
-@pytest.fixture(params=list(examples()))
-def running(request: pytest.FixtureRequest, bootstrap_servers: str, tmp_path: Path) -> Iterator[RunningExample]:
+@pytest.fixture
+def running(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[RunningExamples]:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    running = RunningExample(bootstrap_servers, tmp_path, examples()[request.param], seed)
+    running = RunningExamples(bootstrap_servers, application_id, tmp_path, seed)
     yield running
     running.close()
 
 
-def test_example_is_exact_though_its_worker_is_killed_under_load(running: RunningExample) -> None:
-    example = running.example
+def test_examples_are_exact_though_their_workers_are_killed_under_load(running: RunningExamples) -> None:
     running.launch("i1")
-    running.wait_for_state("i1", InstanceState.RUNNING, 300)
+    running.wait_for_state("i1", InstanceState.RUNNING, DEADLINE_S)
     running.give_all("i1")
-    running.wait(running.settled, "every task to run", 300)
-    running.send(example.first(running.chance))
-    first = len(running.sent)
-    running.wait(lambda: running.joined() >= first, "what comes first to be known", 300)
+    running.wait(running.settled, "every task to run", DEADLINE_S)
+    for one in running.each:
+        one.send(one.example.first(running.chance))
+    first = [len(one.sent) for one in running.each]
+    running.wait(lambda: running.joined() >= sum(first), "what comes first to be known", DEADLINE_S)
 
     with running.flowing():
-        running.wait(lambda: running.processed() > first, "the first records to be processed", 300)
-        running.worker_of("i1", 0).send_signal(signal.SIGKILL)
-        seen = running.processed()
-        running.wait(lambda: running.processed() > seen + 200, "records to be processed after that", 300)
+        running.wait(lambda: running.have_processed_more(first), "the first records to be processed", DEADLINE_S)
+        assert running.kill_workers() > 0
+        seen = [number + 100 for number in running.processed_by_example()]
+        running.wait(lambda: running.have_processed_more(seen), "records to be processed after that", DEADLINE_S)
 
     # What ends time is to come behind all of it, in whatever order the partitions of the sources are read.
-    running.wait(lambda: running.processed() == len(running.sent), "all of them to be processed", 300)
-    running.send(example.end())
-    rows = running.wanted.rows
-    running.wait(lambda: running.rows() == rows, "all to come out", 300)
-    running.send(example.too_late())
-    wanted = running.wanted
-    running.wait(lambda: running.processed() == len(running.sent), "the last records to be processed", 300)
-    running.wait(lambda: running.late() == wanted.late, "what is late to be counted", 120)
-    assert running.rows() == wanted.rows
-    assert running.filtered() == wanted.filtered
-    assert wanted.rows.total() > 20
+    running.wait(running.has_processed_all, "all of them to be processed", DEADLINE_S)
+    for one in running.each:
+        one.send(one.example.end())
+        rows = one.wanted.rows
+        running.wait(partial(one.has_written, rows), f"all of {one.sink} to come out", DEADLINE_S)
+    for one in running.each:
+        one.send(one.example.too_late())
+    wanted = [one.wanted for one in running.each]
+    running.wait(running.has_processed_all, "the last records to be processed", DEADLINE_S)
+    late = sum(outcome.late for outcome in wanted)
+    running.wait(lambda: running.late() == late, "what is late to be counted", DEADLINE_S)
+    assert [one.rows() for one in running.each] == [outcome.rows for outcome in wanted]
+    assert running.filtered() == sum((Counter(outcome.filtered) for outcome in wanted), Counter[str]())
+    assert all(outcome.rows.total() > 20 for outcome in wanted)

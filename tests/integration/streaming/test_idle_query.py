@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
+
+pytestmark = pytest.mark.long
 
 # In a process of its own: a Spark context in the tests' process would stay there for the next ones.
 QUERY = """
@@ -84,7 +87,7 @@ def found(bootstrap_servers: str, application_id: str, tmp_path: Path) -> dict[s
     subprocess.run(
         [sys.executable, "-c", QUERY, bootstrap_servers, topic, jars, str(tmp_path / "checkpoint")],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     read: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())
     return read

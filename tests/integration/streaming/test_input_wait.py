@@ -27,6 +27,8 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.streaming.driver.slots.input_wait import InputWait
 from tests.brokers import settings_of_broker
 
+pytestmark = pytest.mark.xdist_group("proxy")
+
 PARTITIONS = 3
 QUEUE_BACKOFF_S = 1.0
 """For how long librdkafka fetches nothing, by default, where an event lies in its queue."""

@@ -71,7 +71,7 @@ def orders_flowing(accounts: Accounts) -> Iterator[None]:
         return sum(ends_of(servers, accounts.totals, "read_committed").values())
 
     before = committed()
-    with again_and_again(lambda: accounts.orders.write(200, LIVE), lambda: 0.05):
+    with again_and_again(lambda: accounts.orders.write(60, LIVE), lambda: 0.1):
         accounts.wait(lambda: committed() > before, "some orders to be processed")
         yield
 

@@ -172,7 +172,7 @@ def shop(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterato
 
 
 def flowing(shop: Shop) -> AbstractContextManager[None]:
-    return again_and_again(lambda: shop.write_some(50), lambda: 0.1)
+    return again_and_again(lambda: shop.write_some(40), lambda: 0.2)
 
 
 def test_joins_are_exact_though_worker_and_instance_are_killed_under_load(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 
-pytestmark = pytest.mark.xdist_group("spark-2")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
 SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
 # In a process of its own: a Spark context in the tests' process would be everybody's.
@@ -60,7 +61,7 @@ def test_worker_decodes_json_as_spark_does(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", BY_SPARK, str(given), SCHEMA, str(answer)],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stderr=subprocess.DEVNULL,
     )
     decoder = JsonDecoder.of(SCHEMA)

@@ -39,6 +39,8 @@ from tests.kafka_proxy import (
 )
 from tests.waiting import wait_until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("proxy")]
+
 REFUSED = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
 

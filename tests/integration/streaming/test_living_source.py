@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -162,71 +163,69 @@ def test_source_that_is_deleted_under_a_query_ends_its_instance_and_is_named(acc
 
 
 def write_one_by_one(accounts: Accounts, number: int) -> None:
-    """Into partition 0, each record in a batch of its own, so that the log can be cut behind any."""
+    """Into each partition, each record in a batch of its own, so that the log can be cut behind any."""
     producer = Producer({"bootstrap.servers": accounts.connection.bootstrap_servers, "linger.ms": 0})
     for _ in range(number):
-        producer.produce(accounts.orders.topic, b'{"account": "ann", "amount": 1}', b"ann", partition=0)
+        for partition in range(accounts.num_tasks):
+            producer.produce(accounts.orders.topic, b'{"account": "ann", "amount": 1}', b"ann", partition=partition)
         assert producer.flush(60) == 0
 
 
 def cut(broker: EmbeddedBroker, topic: str, end: int) -> None:
-    """Partition 0 of a broker that is down ends there, as after an election of a replica that was behind."""
-    (log,) = broker.folder.data.rglob(f"{topic}-0/00000000000000000000.log")
-    raw, at = log.read_bytes(), 0
-    while at < len(raw):
-        base, length = struct.unpack_from(">qi", raw, at)
-        if base >= end:
-            break
-        at += 12 + length
-    log.write_bytes(raw[:at])
-    for index in log.parent.iterdir():
-        if index.suffix in (".index", ".timeindex", ".snapshot"):
-            index.unlink()
+    """The partitions of a broker that is down end there, as after elections of replicas that were behind."""
+    for log in broker.folder.data.rglob(f"{topic}-*/00000000000000000000.log"):
+        raw, at = log.read_bytes(), 0
+        while at < len(raw):
+            base, length = struct.unpack_from(">qi", raw, at)
+            if base >= end:
+                break
+            at += 12 + length
+        log.write_bytes(raw[:at])
+        for index in log.parent.iterdir():
+            if index.suffix in (".index", ".timeindex", ".snapshot"):
+                index.unlink()
 
 
-@pytest.mark.parametrize(
-    ("on_data_loss", "owned"),
-    [
-        pytest.param("fail", True, id="fail"),
-        pytest.param("fail", False, id="fail-before-the-task-is-owned"),
-        pytest.param("continue", True, id="continue"),
-    ],
-)
 def test_records_before_the_position_of_a_source_that_was_cut_are_not_skipped_in_silence(
-    on_data_loss: str, owned: bool, application_id: str, tmp_path: Path
+    application_id: str, tmp_path: Path
 ) -> None:
-    with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
-        accounts = Accounts(broker.bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=6)
-        try:
-            start(accounts, on_data_loss)
-            accounts.assign("i1")
-            accounts.wait(accounts.settled, "the task to run", DEADLINE_S)
-            write_one_by_one(accounts, 100)
-            accounts.wait(lambda: read_up_to(accounts, 100), "the records to be counted", DEADLINE_S)
+    """Whether the task was owned then or is owned later, and whatever its job does about lost input."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker(settings_of_broker(tmp_path / "kafka")))
 
-            if not owned:
-                accounts.assign("-")
-                accounts.wait(lambda: accounts.status("i1").tasks == (), "the task to be given away", DEADLINE_S)
-            broker.kill()
+        def application(on_data_loss: str, num_tasks: int) -> Accounts:
+            folder = tmp_path / on_data_loss
+            folder.mkdir()
+            made = Accounts(broker.bootstrap_servers, f"{application_id}-{on_data_loss}", folder, num_tasks, seed=6)
+            stack.callback(made.close)
+            start(made, on_data_loss)
+            made.assign(*["i1"] * num_tasks)
+            made.wait(made.settled, "the tasks to run", DEADLINE_S)
+            write_one_by_one(made, 100)
+            made.wait(lambda: read_up_to(made, *[100] * num_tasks), "the records to be counted", DEADLINE_S)
+            return made
+
+        failing, going_on = application("fail", 2), application("continue", 1)
+        failing.assign("i1", "-")
+        failing.wait(lambda: len(told(failing)) == 1, "a task to be given away", DEADLINE_S)
+        broker.kill()
+        for accounts in (failing, going_on):
             cut(broker, accounts.orders.topic, 70)
-            broker.start()
-            if not owned:
-                accounts.assign("i1")
+        broker.start()
 
-            if on_data_loss == "fail":
-                accounts.wait(
-                    lambda: [task.state for task in told(accounts)] == [TaskState.FAILED],
-                    "the loss to be found",
-                    DEADLINE_S,
-                )
-                (task,) = told(accounts)
-                assert task.error_kind == "InputLostError"
-                assert f"{accounts.orders.topic}[0] ends at offset 70" in str(task.error)
-                assert "the offsets 70 to 99 now (30 records at the most) would be skipped" in str(task.error)
-            else:
-                accounts.wait(lambda: told(accounts)[0].lost_records == 30, "the loss to be counted", DEADLINE_S)
-                write_one_by_one(accounts, 40)
-                accounts.wait(lambda: read_up_to(accounts, 110), "the rest to be counted", DEADLINE_S)
-                assert told(accounts)[0].lost_records == 30
-        finally:
-            accounts.close()
+        def has_failed(*tasks: int) -> bool:
+            found = told(failing)
+            return [(one.task.partition, one.state) for one in found] == [(n, TaskState.FAILED) for n in tasks]
+
+        failing.wait(lambda: has_failed(0), "the loss to be found", DEADLINE_S)
+        failing.assign("i1", "i1")
+        failing.wait(lambda: has_failed(0, 1), "the loss to be found by one that is owned since", DEADLINE_S)
+        for task in told(failing):
+            assert task.error_kind == "InputLostError"
+            assert f"{failing.orders.topic}[{task.task.partition}] ends at offset 70" in str(task.error)
+            assert "the offsets 70 to 99 now (30 records at the most) would be skipped" in str(task.error)
+
+        going_on.wait(lambda: told(going_on)[0].lost_records == 30, "the loss to be counted", DEADLINE_S)
+        write_one_by_one(going_on, 40)
+        going_on.wait(lambda: read_up_to(going_on, 110), "the rest to be counted", DEADLINE_S)
+        assert told(going_on)[0].lost_records == 30

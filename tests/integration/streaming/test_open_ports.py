@@ -12,6 +12,8 @@ from airflow_provider.control.records.status import InstanceState
 from tests.integration.streaming import accounts as accounts_module
 from tests.integration.streaming.accounts import Accounts, environment
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def accounts(bootstrap_servers: str, application_id: str, tmp_path: Path) -> Iterator[Accounts]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -297,18 +298,20 @@ def test_reader_of_the_assignment_says_that_it_may_not_read_it_until_it_may(
     assert f"Reading {topic} is not authorized" in str(said)
 
 
-@pytest.fixture
-def accounts(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
-    with closing(Accounts(guarded.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=9)) as made:
-        guarded.grant(application_id, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
+@pytest.fixture(scope="module")
+def accounts(guarded: GuardedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
+    """An instance with the user's rights has both tasks."""
+    id_ = f"accounts-{uuid.uuid4().hex[:8]}"
+    with closing(Accounts(guarded.bootstrap_servers, id_, tmp_path_factory.mktemp(id_), num_tasks=2, seed=9)) as made:
+        guarded.grant(id_, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
+        plain, made.connection = made.connection, guarded.user
+        made.launch("i1")
+        made.connection = plain
+        made.assign("i1", "i1")
         yield made
 
 
-def test_instance_needs_no_more_rights_than_the_page_lists(accounts: Accounts, guarded: GuardedBroker) -> None:
-    plain, accounts.connection = accounts.connection, guarded.user
-    accounts.launch("i1")
-    accounts.connection = plain
-    accounts.assign("i1", "i1")
+def test_instance_needs_no_more_rights_than_the_page_lists(accounts: Accounts) -> None:
     accounts.orders.write(100, [0, 1])
 
     accounts.check(120.0)
@@ -317,10 +320,6 @@ def test_instance_needs_no_more_rights_than_the_page_lists(accounts: Accounts, g
 def test_right_to_read_the_source_that_is_taken_away_fails_the_tasks_until_it_is_given_back(
     accounts: Accounts, guarded: GuardedBroker
 ) -> None:
-    plain, accounts.connection = accounts.connection, guarded.user
-    accounts.launch("i1")
-    accounts.connection = plain
-    accounts.assign("i1", "i1")
     accounts.orders.write(20, [0, 1])
     accounts.check(240.0)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
@@ -30,12 +30,17 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
         yield running
 
 
-@pytest.fixture
-def accounts(secured: SecuredBroker, application_id: str, tmp_path: Path) -> Iterator[Accounts]:
-    user = secured.connections["SCRAM-SHA-512"]
-    with closing(Accounts(secured.bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=11)) as made:
+@pytest.fixture(scope="module")
+def accounts(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
+    """An instance of the user's has both tasks."""
+    user, id_ = secured.connections["SCRAM-SHA-512"], f"accounts-{uuid.uuid4().hex[:8]}"
+    with closing(Accounts(secured.bootstrap_servers, id_, tmp_path_factory.mktemp(id_), num_tasks=2, seed=11)) as made:
         guarded = GuardedBroker(secured.bootstrap_servers, user, user, user)
-        guarded.grant(application_id, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
+        guarded.grant(id_, Role.INSTANCE, source=made.orders.topic, sink=made.totals)
+        plain, made.connection = made.connection, user
+        made.launch("i1", ui=True)
+        made.connection = plain
+        made.assign("i1", "i1")
         yield made
 
 
@@ -51,33 +56,6 @@ def answers_of_spark(url: str) -> str:
     return "\n".join(said)
 
 
-def test_instance_behind_tls_scram_and_acls_is_exact_and_shows_its_secret_nowhere(
-    accounts: Accounts, secured: SecuredBroker
-) -> None:
-    plain, accounts.connection = accounts.connection, secured.connections["SCRAM-SHA-512"]
-    accounts.launch("i1", ui=True)
-    accounts.connection = plain
-    accounts.assign("i1", "i1")
-    accounts.orders.write(100, [0, 1])
-    accounts.check(240.0)
-
-    run_dir = accounts.run_dir("i1")
-    settings = run_dir / "instance.json"
-    url = str(accounts.status("i1").process.ui_url)
-    assert holds(settings.read_text(), SECRETS)
-    assert not holds(answers_of_spark(url), SECRETS), "what Spark's REST interface answers"
-    assert arguments_with(SECRETS) == []
-    assert environments_with(SECRETS, accounts.processes("i1")) == []
-    assert not holds(accounts.log("i1"), SECRETS)
-    assert files_with(SECRETS, accounts.folder) == [settings], "the instance's own file alone"
-
-    accounts.command(CommandKind.STOP, "i1")
-    accounts.wait_for_state("i1", InstanceState.STOPPED, 120.0)
-    wait_until(lambda: not settings.exists(), 120.0, "the launcher to remove the instance's file")
-
-    assert files_with(SECRETS, accounts.folder) == []
-
-
 def set_password(secured: SecuredBroker, password: str) -> None:
     """The user's, for the next connection that is made."""
     admin = AdminClient({"bootstrap.servers": secured.bootstrap_servers})  # its futures end with it
@@ -90,10 +68,6 @@ def set_password(secured: SecuredBroker, password: str) -> None:
 def test_task_whose_login_is_refused_runs_again_once_its_password_is_valid_again(
     accounts: Accounts, secured: SecuredBroker
 ) -> None:
-    plain, accounts.connection = accounts.connection, secured.connections["SCRAM-SHA-512"]
-    accounts.launch("i1")
-    accounts.connection = plain
-    accounts.assign("i1", "i1")
     accounts.orders.write(40, [0, 1])
     accounts.check(900.0)
 
@@ -116,3 +90,25 @@ def test_task_whose_login_is_refused_runs_again_once_its_password_is_valid_again
     assert f"The login of {USER!r} by SCRAM-SHA-512 is refused" in str(refused[0].error)
     accounts.check(900.0)
     accounts.wait(accounts.settled, "no task to be failed any more", 900.0)
+
+
+def test_instance_behind_tls_scram_and_acls_is_exact_and_shows_its_secret_nowhere(accounts: Accounts) -> None:
+    accounts.orders.write(100, [0, 1])
+    accounts.check(240.0)
+
+    # A password was refused before, by the test above: it is not told either.
+    run_dir = accounts.run_dir("i1")
+    settings = run_dir / "instance.json"
+    url = str(accounts.status("i1").process.ui_url)
+    assert holds(settings.read_text(), SECRETS)
+    assert not holds(answers_of_spark(url), SECRETS), "what Spark's REST interface answers"
+    assert arguments_with(SECRETS) == []
+    assert environments_with(SECRETS, accounts.processes("i1")) == []
+    assert not holds(accounts.log("i1"), SECRETS)
+    assert files_with(SECRETS, accounts.folder) == [settings], "the instance's own file alone"
+
+    accounts.command(CommandKind.STOP, "i1")
+    accounts.wait_for_state("i1", InstanceState.STOPPED, 120.0)
+    wait_until(lambda: not settings.exists(), 120.0, "the launcher to remove the instance's file")
+
+    assert files_with(SECRETS, accounts.folder) == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 PLAN = """
@@ -79,7 +80,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     subprocess.run(
         [sys.executable, "-c", PLAN, str(answer)],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stderr=subprocess.DEVNULL,
     )
     read: dict[str, list[dict[str, Any]]] = json.loads(answer.read_text())

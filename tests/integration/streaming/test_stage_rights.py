@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -97,9 +98,12 @@ class Pages(Accounts):
         return {key.decode(): json.loads(value)["n"] for key, value in newest.items() if value} == dict(self.truth)
 
 
-@pytest.fixture
-def pages(guarded: GuardedBroker, application_id: str, tmp_path: Path) -> Iterator[Pages]:
-    with closing(Pages(guarded, application_id, tmp_path)) as made:
+@pytest.fixture(scope="module")
+def pages(guarded: GuardedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    id_ = f"pages-{uuid.uuid4().hex[:8]}"
+    with closing(Pages(guarded, id_, tmp_path_factory.mktemp(id_))) as made:
+        made.start()
+        made.wait_for_state("i1", InstanceState.RUNNING, 600)
         yield made
 
 
@@ -107,8 +111,6 @@ def test_stages_and_windows_need_no_more_rights_than_the_page_lists(
     pages: Pages, guarded: GuardedBroker, tmp_path: Path
 ) -> None:
     airflow = guarded.another
-    pages.start()
-    pages.wait_for_state("i1", InstanceState.RUNNING, 600)
     for _ in range(5):
         pages.visit()
         pages.wait(pages.counted, "the visits of a round to be counted", 600)
@@ -175,11 +177,9 @@ def test_rights_that_are_taken_one_after_the_other_and_given_back_cost_no_result
     pages: Pages, guarded: GuardedBroker
 ) -> None:
     servers, errors = guarded.bootstrap_servers, f"{pages.id}-errors"
-    pages.start()
-    pages.wait_for_state("i1", InstanceState.RUNNING, 900)
     pages.visit()
     pages.wait(pages.counted, "the first visits to be counted", 900)
-    launched, unreadable, noticed = pages.status("i1").incarnation, 0, set[str]()
+    launched, unreadable, noticed = pages.status("i1").incarnation, len(records_of(servers, errors)), set[str]()
     for acl in acls_of(Role.INSTANCE, pages.description):
         rules = guarded.take(acl)
         pages.visit()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import psutil
 import pytest
@@ -20,62 +21,63 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 TIMEOUTS = Timeouts(instance_s=60.0, stall_s=10.0)
 
 
-def test_jvm_that_stands_still_is_found_by_what_is_not_committed(
-    bootstrap_servers: str, application_id: str, tmp_path: Path
-) -> None:
-    with closing(Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=2, seed=47)) as accounts:
-        accounts.launch("i1")
-        accounts.wait(lambda: accounts.runs("i1"), "i1 to run", 120.0)
-        accounts.assign("i1", "i1")
-        accounts.wait(accounts.settled, "both tasks to run", 120.0)
-        accounts.orders.write(50, range(2))
-        accounts.wait(lambda: lags(accounts) == [0, 0], "no record to wait", 120.0)
-        assert found(accounts) == ()
-
-        (jvm,) = [process for process in accounts.processes("i1") if process.name() == "java"]
-        jvm.send_signal(signal.SIGSTOP)
-        try:
-            accounts.orders.write(50, [1])
-            accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
-            (incident,) = found(accounts)
-            standing = psutil.Process(jvm.pid).status()
-        finally:
-            jvm.send_signal(signal.SIGCONT)
-        assert standing == psutil.STATUS_STOPPED
-        assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i1")
-        assert [task.partition for task in incident.tasks] == [1]
-        assert "records of its source wait" in incident.evidence
-
-        accounts.wait(lambda: lags(accounts) == [0, 0] and found(accounts) == (), "it to go on", 120.0)
+@pytest.fixture(scope="module")
+def accounts(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
+    """An instance runs."""
+    id_ = f"accounts-{uuid.uuid4().hex[:8]}"
+    with closing(Accounts(bootstrap_servers, id_, tmp_path_factory.mktemp(id_), num_tasks=2, seed=47)) as made:
+        made.launch("i1")
+        made.wait(lambda: made.runs("i1"), "i1 to run", 240.0)
+        yield made
 
 
-def test_standby_whose_jvm_stands_still_is_found_once_it_is_promoted(
-    bootstrap_servers: str, application_id: str, tmp_path: Path
-) -> None:
-    with closing(Accounts(bootstrap_servers, application_id, tmp_path, num_tasks=1, seed=47)) as accounts:
-        for name in ("i1", "i2"):
-            accounts.launch(name, "local[1]")
-        accounts.wait(lambda: accounts.runs("i1") and accounts.runs("i2"), "both to run", 240.0)
-        accounts.assign("i1 i2")
-        accounts.wait(accounts.settled, "the task to run", 120.0)
+def test_jvm_that_stands_still_is_found_by_what_is_not_committed(accounts: Accounts) -> None:
+    accounts.assign("i1", "i1")
+    accounts.wait(accounts.settled, "both tasks to run", 120.0)
+    accounts.orders.write(50, range(2))
+    accounts.wait(lambda: lags(accounts) == [0, 0], "no record to wait", 120.0)
+    assert found(accounts) == ()
+
+    (jvm,) = [process for process in accounts.processes("i1") if process.name() == "java"]
+    jvm.send_signal(signal.SIGSTOP)
+    try:
+        accounts.orders.write(50, [1])
+        accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
+        (incident,) = found(accounts)
+        standing = psutil.Process(jvm.pid).status()
+    finally:
+        jvm.send_signal(signal.SIGCONT)
+    assert standing == psutil.STATUS_STOPPED
+    assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i1")
+    assert [task.partition for task in incident.tasks] == [1]
+    assert "records of its source wait" in incident.evidence
+
+    accounts.wait(lambda: lags(accounts) == [0, 0] and found(accounts) == (), "it to go on", 120.0)
+
+
+def test_standby_whose_jvm_stands_still_is_found_once_it_is_promoted(accounts: Accounts) -> None:
+    accounts.launch("i2", "local[1]")
+    accounts.wait(lambda: accounts.runs("i2"), "i2 to run", 240.0)
+    accounts.assign("i1 i2", "i1")
+    accounts.wait(accounts.settled, "the tasks to run", 120.0)
+    accounts.orders.write(50, [0])
+    accounts.wait(accounts.settled, "the standby to be warm", 120.0)
+
+    (jvm,) = [process for process in accounts.processes("i2") if process.name() == "java"]
+    jvm.send_signal(signal.SIGSTOP)
+    try:
+        accounts.assign("i2", "i1")  # its heartbeats come, and say that it is warm
         accounts.orders.write(50, [0])
-        accounts.wait(accounts.settled, "the standby to be warm", 120.0)
+        accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
+        (incident,) = found(accounts)
+        standing = psutil.Process(jvm.pid).status()
+    finally:
+        jvm.send_signal(signal.SIGCONT)
+    assert standing == psutil.STATUS_STOPPED
+    assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i2")
+    assert "is owning and has committed nothing" in incident.evidence
 
-        (jvm,) = [process for process in accounts.processes("i2") if process.name() == "java"]
-        jvm.send_signal(signal.SIGSTOP)
-        try:
-            accounts.assign("i2")  # its heartbeats come, and say that it is warm
-            accounts.orders.write(50, [0])
-            accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
-            (incident,) = found(accounts)
-            standing = psutil.Process(jvm.pid).status()
-        finally:
-            jvm.send_signal(signal.SIGCONT)
-        assert standing == psutil.STATUS_STOPPED
-        assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i2")
-        assert "is owning and has committed nothing" in incident.evidence
-
-        accounts.wait(lambda: accounts.settled() and found(accounts) == (), "it to go on", 120.0)
+    accounts.wait(lambda: accounts.settled() and found(accounts) == (), "it to go on", 120.0)
 
 
 def found(accounts: Accounts) -> tuple[Incident, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -53,6 +54,7 @@ json.dump([found, sorted([r[0], r.s, r.e, r[3]] for r in sessions.collect())], o
 """
 
 
+@pytest.mark.long
 def test_rows_fall_in_the_windows_that_they_fall_in_with_spark(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -65,7 +67,7 @@ def test_rows_fall_in_the_windows_that_they_fall_in_with_spark(tmp_path: Path) -
     subprocess.run(
         [sys.executable, "-c", BY_SPARK, str(given), str(answer)],
         check=True,
-        env={"PATH": "/usr/bin:/bin", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     windows_of_spark, sessions_of_spark = json.loads(answer.read_text())
 

@@ -1,6 +1,6 @@
-"""Word count as a job of two stages: the words of each line, and how often each was there.
+"""Word count twice, each in two stages: the words of each line, and how often each was there.
 
-Arguments: the application id, and whether to combine before the repartition.
+One combines the words of a micro-batch before the repartition, the other sends each. Arguments: the application id.
 """
 
 import sys
@@ -12,7 +12,11 @@ PARTITIONS = 3
 """Of the repartition topic."""
 
 
-def job_of(application_id: str, combine: bool) -> StatefulJob:
+COUNTS = {"combined": True, "each-row": False}
+"""By name of each count, whether it combines."""
+
+
+def job_of(application_id: str) -> StatefulJob:
     """The job."""
     words = (
         stream(f"{application_id}-lines", schema="line STRING")
@@ -20,12 +24,15 @@ def job_of(application_id: str, combine: bool) -> StatefulJob:
         .filter("word <> ''", name="empty")
         .with_column("long", "length(word)")
     )
-    counts = words.group_by("word", partitions=PARTITIONS).aggregate(
-        F.count().alias("count"), F.max("long").alias("long"), name="counts", combine=combine
-    )
-    job = StatefulJob(application_id, counts.sink(f"{application_id}-word-counts"))
-    return job.options(max_offsets_per_trigger=2_000)
+    results = (F.count().alias("count"), F.max("long").alias("long"))
+    sinks = [
+        words.group_by("word", partitions=PARTITIONS)
+        .aggregate(*results, name=name, combine=combine)
+        .sink(f"{application_id}-{name}-counts")
+        for name, combine in COUNTS.items()
+    ]
+    return StatefulJob(application_id, *sinks).options(max_offsets_per_trigger=2_000)
 
 
 if __name__ == "__main__":
-    run(job_of(sys.argv[1], combine=sys.argv[2] == "combined"))
+    run(job_of(sys.argv[1]))

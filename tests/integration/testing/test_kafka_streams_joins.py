@@ -12,9 +12,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.testing import InputRecord, JobTester
 from tests.integration.testing.kafka_streams_answers import kafka_streams_answers
+
+pytestmark = pytest.mark.long
 
 BEGIN: Final = 1_000_000
 

@@ -11,10 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from airflow_provider.streaming import StatefulJob, session_window, stream, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.testing import JobTester
 from tests.integration.testing.kafka_streams_answers import kafka_streams_answers
+
+pytestmark = pytest.mark.long
 
 BEGIN: Final = 1_000_000
 """Of random times, ms: Kafka Streams has no windows that begin before 1970."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("spark-2")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 SCRIPT = r"""
