@@ -259,7 +259,7 @@ class Accounts:
         left = ["-" if number in self.failed_tasks else words for number, words in enumerate(tasks)]
         return self._publish(assigned(*left).tasks, tasks_of({0: self.num_tasks}))
 
-    def give(self, active: Mapping[TaskId, str], standby: Mapping[TaskId, str] | None = None) -> Assignment:
+    def give(self, active: Mapping[TaskId, str | None], standby: Mapping[TaskId, str] | None = None) -> Assignment:
         """Publish who is active and who is the standby of each task, of any stage."""
         standbys = {task: (name,) for task, name in (standby or {}).items()}
         wanted = {task: TaskAssignment(active=name, standbys=standbys.get(task, ())) for task, name in active.items()}
