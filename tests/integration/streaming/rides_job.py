@@ -18,7 +18,9 @@ def job_of(application_id: str) -> StatefulJob:
     hourly = rides.group_by("city", window("at", "1 hour")).aggregate(
         F.count().alias("rides"), emit="close", name="hourly"
     )
-    daily = hourly.group_by("city", window("window", "1 day")).aggregate(F.sum("rides").alias("rides"), emit="close")
+    daily = hourly.group_by("city", window("window", "1 day")).aggregate(
+        F.sum("rides").alias("rides"), emit="close", name="daily"
+    )
     return StatefulJob(application_id, daily.sink(f"{application_id}-daily"))
 
 

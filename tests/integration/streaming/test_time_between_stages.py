@@ -102,6 +102,6 @@ def test_rows_of_a_task_that_was_held_for_days_of_event_time_count(rides: Rides)
 
     days = rides.days()
     assert {key: days[key] for key in expected} == {key: [number] for key, number in expected.items()}
-    for topic in (f"{rides.id}-0-commits", hourly, f"{rides.id}-2-commits", f"{rides.sink}-changelog"):
+    for topic in (f"{rides.id}-0-commits", hourly, f"{rides.id}-2-commits", f"{rides.id}-daily-changelog"):
         records = records_of(rides.connection.bootstrap_servers, topic)
         assert [commits(records, number)[-1]["late"] for number in range(PARTITIONS)] == [0, 0], topic
