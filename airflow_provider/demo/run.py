@@ -18,6 +18,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.report import FailoverReport
 from airflow_provider.control.records.drill_fault import InjectedFault
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.demo import flights_job
@@ -221,7 +222,8 @@ class Demo:
         self._screen.say(f"DAG {DEPLOY} starts instances {' and '.join(INSTANCES)} (about a minute)")
         client = stage.airflow.client
         run_id = f"demo-{now_ms()}"
-        client.trigger(DEPLOY, run_id, {})
+        # Who grants more time because the machine is busy grants it to the instances' start, too.
+        client.trigger(DEPLOY, run_id, {"start_timeout_s": max(int(Timeouts.start_s), int(self._settings.limit_s / 3))})
         self._await_run(stage, DEPLOY, run_id)
         with ControlReader(stage.connection, APPLICATION) as reader:
             assignment = reader.read_to_end().assignment
