@@ -114,7 +114,7 @@ integration: need venv archives ## Tests on a real Kafka and a real Spark
 dags: need venv archives ## Tests of the DAGs on a real Airflow
 	$(PYTEST) tests/dags
 
-hosts: need venv archives ## Hosts of workers and of Spark clusters are lost and come back, and the demo: half an hour, before a release
+hosts: need venv archives ## Hosts of workers and of Spark clusters are lost and come back: half an hour, before a release
 	$(PYTEST) -m hosts tests
 
 # In an environment of its own: what an S3 client needs and what Airflow needs do not go together.

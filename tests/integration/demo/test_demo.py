@@ -34,7 +34,6 @@ def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
 
 
-@pytest.mark.hosts
 def test_short_demo_fails_over_comes_out_right_and_leaves_nothing_behind(folder: Path) -> None:
     done = demo(folder, "--flights", "12000", "--seconds", "20", "--kill-at", "0.4", "--limit", "800")
 
