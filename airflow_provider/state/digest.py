@@ -17,7 +17,7 @@ from itertools import compress, pairwise
 from typing import Final, cast
 
 import numpy as np
-from rocksdict import ReadOptions, Snapshot
+from rocksdict import RdictIter, ReadOptions, Snapshot
 from xxhash import xxh3_64_intdigest as _hash
 
 from airflow_provider.errors import StoreCorruptedError
@@ -160,6 +160,21 @@ def _later(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else max(one, other)
 
 
+def check_end(iterator: RdictIter, last: bytes) -> None:
+    """See whether there is nothing behind a key: ``items`` end at a block that cannot be read as at the store's end.
+
+    Args:
+        last: the last key that was given; where none was, the one that it began at.
+
+    Raises:
+        Exception: RocksDB's, of a block that cannot be read.
+    """
+    iterator.seek(last)
+    if iterator.valid():
+        iterator.next()
+    iterator.status()
+
+
 _CHUNK: Final = 2_000
 _SHARE: Final = 0.25
 """Of one core, at the most: the process has a store to follow and batches to process at the same time."""
@@ -217,12 +232,7 @@ class DigestScan:
                 begun = time.thread_time()
                 chunk = list(itertools.islice(items, _CHUNK))
                 if not chunk:
-                    # It ends at a block that it cannot read as it does at the store's end.
-                    check = snapshot.iter(read_opt=options)
-                    check.seek(last)
-                    if check.valid():
-                        check.next()
-                    check.status()
+                    check_end(snapshot.iter(read_opt=options), last)
                     return
                 keys, values = zip(*chunk, strict=True)
                 last = keys[-1]

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from rocksdict import Checkpoint, ColumnFamily, Options, Rdict, WriteBatch
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
-from airflow_provider.state.digest import DigestScan
+from airflow_provider.state.digest import DigestScan, check_end
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
@@ -147,21 +147,44 @@ class Store:
         self._open()
 
     def items(self, store: str) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value of the user in a store, in the order of the keys' bytes."""
-        for key, value in self._families[store].items():
-            if not cast(bytes, key).startswith(RESERVED_PREFIX):
-                yield cast(bytes, key), cast(bytes, value)
+        """Every key and value of the user in a store, in the order of the keys' bytes.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read; what lies before it was given.
+        """
+        return ((key, value) for key, value in self._pairs(store, b"") if not key.startswith(RESERVED_PREFIX))
 
     def holds_data(self, store: str) -> bool:
-        """Whether a store has any key."""
+        """Whether a store has any key.
+
+        Raises:
+            StoreCorruptedError: its first block cannot be read.
+        """
         return next(self.items(store), None) is not None
 
     def range(self, store: str, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs of a store from key `begin` (included) to `end` (excluded), in the order of the keys' bytes."""
-        for key, value in self._families[store].items(from_key=begin):
-            if cast(bytes, key) >= end:
+        """The pairs of a store from key `begin` (included) to `end` (excluded), in the order of the keys' bytes.
+
+        Raises:
+            StoreCorruptedError: a block cannot be read; what lies before it was given.
+        """
+        return self._pairs(store, begin, end)
+
+    def _pairs(self, store: str, begin: bytes, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        family, last = self._families[store], begin
+        for key, value in cast("Iterator[tuple[bytes, bytes]]", family.items(from_key=begin)):
+            if end is not None and key >= end:
                 return
-            yield cast(bytes, key), cast(bytes, value)
+            last = key
+            yield key, value
+        try:
+            check_end(family.iter(), last)
+        except Exception as error:
+            # Raised without the traceback: that would keep the iterator, and with it RocksDB's lock.
+            corrupted = typed_error(error, self.path)
+        else:
+            return
+        raise corrupted
 
     def scan(self, store: str, segments: TimeSegments | None = None) -> DigestScan:
         """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends."""

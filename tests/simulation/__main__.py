@@ -32,6 +32,10 @@ def main() -> int:
     # They use modules that were just bound.
     if given.seed is not None:
         return _one(given.seed, only, trace=given.trace, shrunk=given.shrink)
+    from tests.simulation import schedule
+
+    # The first one takes as long as fifteen others: once here, and not in each process that is forked.
+    schedule.run(1, ())
     if given.kept:
         from tests.simulation.mutations import replay_all
 

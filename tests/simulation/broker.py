@@ -143,6 +143,8 @@ class Broker:
         self.no_coordinator_until = 0.0
         self.lose_marker: Partition | None = None
         """The next end of a transaction is not marked there: Kafka 4.3 loses one while a partition has no leader."""
+        self.marker_lost: Callable[[Partition], None] = lambda _: None
+        """Told when that happens."""
         self.ended: list[Callable[[Transaction, bool], None]] = []
         """Told when the outcome of a transaction is decided."""
         self.marked: list[Callable[[Partition, int, bool], None]] = []
@@ -352,6 +354,7 @@ class Broker:
         elif self.lose_marker == at and commit:
             self.lose_marker = None
             known.marking.discard(at)
+            self.marker_lost(at)
         else:
             log = self.log(at, led=False)
             if log.no_leader_until > self._clock() or self.no_coordinator_until > self._clock():

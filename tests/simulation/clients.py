@@ -36,7 +36,10 @@ class Network:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.fates: list[tuple[str, str, str, float]] = []
-        """The next request of a process (its name's beginning) and kind is so: ``late``, ``lost``, ``unanswered``."""
+        """The next request of a process (its name's beginning) and kind is so: ``late``, ``lost``, ``unanswered``,
+        ``pause`` or ``overtaken by`` a kind of requests."""
+        self.overtaken: dict[tuple[Process, str], Callable[[], object]] = {}
+        """By process and kind, what arrives right behind the next request of that kind that the process makes."""
         self.readers: dict[Partition, list[Any]] = {}
         self.late: set[str] = set()
         """The kinds of requests that came late."""
@@ -79,10 +82,17 @@ class Network:
             kernel.sleep(pick.uniform(0.0002, 0.003))
             fate, seconds = self.fate(process, kind)
             pause_s = pick.uniform(0.02, 0.1)
+            if fate == "pause":
+                process.paused_until = kernel.now + seconds
+                kernel.sleep(0.0)
+                continue
             if fate == "late":
                 self.late.add(kind)
                 kernel.after(seconds, lambda: _quietly(execute))
-            if fate in ("late", "lost"):
+            overtaken = fate.startswith("overtaken")
+            if overtaken:
+                self.overtaken[process, fate.rpartition(" ")[2]] = execute
+            if fate in ("late", "lost") or overtaken:
                 pause_s = pick.uniform(0.0, 0.2) + backoff_s * pick.uniform(0.8, 1.2)
             else:
                 try:
@@ -92,6 +102,8 @@ class Network:
                         raise
                 else:
                     kernel.note(kind, answer)
+                    if (late := self.overtaken.pop((process, kind), None)) is not None:
+                        _quietly(late)
                     kernel.sleep(pick.uniform(0.0002, 0.002))
                     if fate != "unanswered":
                         return answer
@@ -467,7 +479,8 @@ class Consumer:
             kernel.wait(self.waiting, left)
 
     def _fetched(self, most: int) -> list[Message]:
-        if not self._net.reachable(self._process):
+        deaf = self._group.endswith("-control") and self._process.deaf_until > the().now
+        if deaf or not self._net.reachable(self._process):
             return []
         found: list[Message] = []
         for at, position in list(self._at.items()):

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from tests.simulation.kernel import Process, the
+from tests.simulation.rocksdb import FOLDER as REAL_FOLDER
+from tests.simulation.rocksdb import RocksDB
 
 Operation = tuple[str, str, bytes, bytes | None]
 """``put``, ``delete`` or ``range``; the family; the key, or the first of a range; the value, or the end of a range."""
+
+_UNREADABLE: Final = "Corruption: block checksum mismatch"
 
 
 @dataclass
@@ -29,10 +33,17 @@ class Database:
     """The batches since, each with whether it went through the WAL."""
     holder: Process | None = None
     broken: bool = False
+    flipped: set[tuple[str, bytes]] = field(default_factory=set)
+    """By family, the keys whose block cannot be read, until they are written again."""
+    real: RocksDB | None = None
+    """RocksDB itself, while it is open in a schedule that has it."""
+    lost: bool = False
+    """Whether it holds less than the real one."""
 
     def apply(self, batch: Sequence[Operation]) -> None:
         for kind, family, key, value in batch:
             data = self.families[family]
+            self.flipped -= {(family, k) for _, k in self.flipped if k == key}
             if kind == "put":
                 data[key] = value or b""
             elif kind == "delete":
@@ -58,14 +69,26 @@ class Database:
             self.families = {name: dict(self.flushed.get(name, {})) for name in self.families}
             for batch, _ in kept:
                 self.apply(batch)
-            self.log = kept
+            self.log, self.lost = kept, True
         return lost
+
+    def close(self) -> None:
+        """Its process is gone, or has closed it."""
+        self.holder = None
+        if self.real is not None:
+            self.real.close()
+            self.real = None
 
 
 class Disk:
-    """All disks of a schedule; the folders are real."""
+    """All disks of a schedule; the folders are real.
 
-    def __init__(self) -> None:
+    Args:
+        real: whether RocksDB itself is beside its model.
+    """
+
+    def __init__(self, *, real: bool = False) -> None:
+        self._real = real
         self.databases: dict[str, Database] = {}
         self.full: set[str] = set()
         """The roots of which the disk is full, as their paths begin."""
@@ -86,17 +109,21 @@ class Disk:
         if database.holder is not None and not database.holder.dead:
             raise RuntimeError("IO error: While lock file: Resource temporarily unavailable")
         if database.broken:
-            raise RuntimeError("Corruption: block checksum mismatch")
+            raise RuntimeError(_UNREADABLE)
         database.holder = process
         for family in families:
             database.families.setdefault(family, {})
+        if self._real:
+            the().passed("RocksDB opened")
+            database.real = RocksDB(path, database.families, anew=database.lost)
+            database.lost = False
         process.on_death.append(lambda: self._release(database, process))
         return database
 
     @staticmethod
     def _release(database: Database, process: Process) -> None:
         if database.holder is process:
-            database.holder = None
+            database.close()
             database.lose(None)
 
     def _room(self, path: Path) -> None:
@@ -106,17 +133,25 @@ class Disk:
     def write(self, path: Path, database: Database, batch: list[Operation], wal: bool) -> None:
         self._room(path)
         if database.broken:
-            raise RuntimeError("Corruption: block checksum mismatch")
+            raise RuntimeError(_UNREADABLE)
         database.apply(batch)
+        if database.real is not None:
+            database.real.write(batch)
         database.log.append((batch, wal))
         if len(database.log) > 40:
             database.flush()
         self.written(str(path), database)
 
+    def close(self) -> None:
+        """The schedule is over."""
+        for database in self.databases.values():
+            database.close()
+
     def of_host(self, root: str) -> Iterator[Database]:
         """The databases that lie below a folder."""
         for file in sorted(Path(root).rglob("CURRENT")):
-            yield self.databases[file.read_text()]
+            if file.parent.name != REAL_FOLDER:
+                yield self.databases[file.read_text()]
 
     def remove(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
@@ -152,6 +187,34 @@ class Batch:
         self.operations.append(("range", family, begin, end))
 
 
+class _Pairs:
+    """What lies in a family, and an iterator over it, as much of it as tells how reading has ended.
+
+    Args:
+        bad: the first key that cannot be read: there it ends as at the end of all, and its status says why.
+    """
+
+    def __init__(self, data: Mapping[bytes, bytes], bad: bytes | None) -> None:
+        self._data, self._bad, self._at = data, bad, b""
+
+    def items(self, from_key: bytes | None = None, read_opt: object = None) -> Iterator[tuple[bytes, bytes]]:
+        begin, bad = from_key or b"", self._bad
+        return iter([(k, v) for k, v in sorted(self._data.items()) if begin <= k and (bad is None or k < bad)])
+
+    def seek(self, key: bytes) -> None:
+        self._at = key
+
+    def valid(self) -> bool:
+        return self._at in self._data and self._at != self._bad
+
+    def next(self) -> None:
+        self._at += b"\0"
+
+    def status(self) -> None:
+        if self._bad is not None and self._bad >= self._at and not any(self._at <= k < self._bad for k in self._data):
+            raise RuntimeError(_UNREADABLE)
+
+
 class Rdict:
     """`rocksdict.Rdict`: a family of an open database."""
 
@@ -182,21 +245,29 @@ class Rdict:
         return data
 
     def get(self, key: bytes | list[bytes]) -> Any:
-        if self._database.broken:
-            raise RuntimeError("Corruption: block checksum mismatch")
-        return [self._data.get(k) for k in key] if isinstance(key, list) else self._data.get(key)
+        keys = key if isinstance(key, list) else [key]
+        if self._database.broken or any((self._family, k) in self._database.flipped for k in keys):
+            raise RuntimeError(_UNREADABLE)
+        values = [self._data.get(k) for k in keys]
+        if self._database.real is not None:
+            self._database.real.check_get(self._family, keys, values)
+        return values if isinstance(key, list) else values[0]
 
     def items(self, from_key: bytes | None = None, read_opt: object = None) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(k, v) for k, v in sorted(self._data.items()) if from_key is None or k >= from_key])
+        pairs = list(_Pairs(self._data, self._bad()).items(from_key))
+        if self._database.real is not None and self._bad() is None:
+            self._database.real.check_items(self._family, from_key or b"", pairs)
+        return iter(pairs)
+
+    def iter(self, read_opt: object = None) -> _Pairs:
+        return _Pairs(self._data, self._bad())
 
     def snapshot(self) -> Any:
-        data = dict(self._data)
+        pairs = _Pairs(dict(self._data), self._bad())
+        return SimpleNamespace(items=pairs.items, iter=lambda read_opt=None: pairs)
 
-        def items(from_key: bytes | None = None, read_opt: object = None) -> Iterator[tuple[bytes, bytes]]:
-            return iter(sorted(data.items()))
-
-        cursor = SimpleNamespace(seek=lambda _: None, valid=lambda: False, next=lambda: None, status=lambda: None)
-        return SimpleNamespace(items=items, iter=lambda read_opt=None: cursor)
+    def _bad(self) -> bytes | None:
+        return min((key for family, key in self._database.flipped if family == self._family), default=None)
 
     def property_int_value(self, name: str) -> int:
         return len(self._data)
@@ -210,12 +281,14 @@ class Rdict:
 
     def flush(self, *_: object) -> None:
         self._database.flush()
+        if self._database.real is not None:
+            self._database.real.flush()
 
     def close(self) -> None:
         if self._owner and not the().closing:
             self._owner = False
             self._database.flush()
-            self._database.holder = None
+            self._database.close()
 
 
 class ReadOptions:

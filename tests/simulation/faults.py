@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.simulation import product
-from tests.simulation.job import APPLICATION, CHANGELOG, SINK
+from tests.simulation.job import APPLICATION, CHANGELOG, DELETED_AT, SINK
 from tests.simulation.kernel import Process
 from tests.simulation.product import FailPoint, assignment_topic, status_topic
 
@@ -49,6 +49,7 @@ class Fault:
 
 
 _POINTS: Final = tuple(str(point) for point in FailPoint)
+_COMMITS: Final = ("commit.outputs", "commit.record", "commit.offsets")
 _REQUESTS: Final = ("end", "end", "end", "produce", "add", "offsets", "init")
 _CONTROL: Final = ("assignment", "status")
 
@@ -58,6 +59,9 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "kill_worker": ((), (0.0,)),
     "kill_worker_at": (_POINTS, (0.0,)),
     "zombie_worker_at": (_POINTS, (0.5, 2.0, 7.0)),
+    "deaf_owner_at": (("fence.before", "fence.before", "fence.done"), (12.0, 15.0)),
+    "cut_worker_at": (_COMMITS, (35.0,)),
+    "away": ((), (26.0, 40.0)),
     "lose_host": (("disk stays", "disk stays", "disk gone"), (0.0,)),
     "pause": ((), _ANY),
     "pause_at": (_POINTS, _ANY),
@@ -69,22 +73,38 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "late": (_REQUESTS, (0.95, 1.1, 1.4, 2.5, 6.0)),
     "unanswered": (_REQUESTS, (0.0,)),
     "lost": (_REQUESTS, (0.0,)),
+    "overtaken": (("produce", "produce", "add", "offsets"), (0.0,)),
     "lose_marker": (("changelog",), (0.0,)),
+    "lose_commit": (("commit.record", "commit.offsets"), (0.0,)),
     "compact": (("changelog", "changelog", "assignment", "status"), (0.0,)),
     "create_again": (_CONTROL, (0.0,)),
     "disk_full": ((), (1.0, 8.0)),
     "remove_folder": ((), (0.0,)),
     "break_store": ((), (0.0,)),
+    "flip_bit": ((), (0.0,)),
     "kill_watcher": ((), (0.5, 5.0)),
     "pause_watcher": ((), _ANY),
+    "pause_publisher": (("init", "add", "end"), (0.5, 2.0, 6.0)),
     "fail_over_by_hand": ((), (0.0,)),
     "two_failovers": ((), (0.0,)),
     "assign_again": (("balance", "plain"), (0.0,)),
-    "add_instance": ((), (0.0,)),
+    "add_instance": ((), (15.0,)),
     "stop_instance": ((), (0.0,)),
     "set_clock": ((), (-5000.0, -20.0, 20.0, 5000.0)),
 }
 """By kind, the ways in which it happens and for how long."""
+
+_SEEN_OUT: Final = frozenset({"add_instance", "away", "cut_worker_at", "deaf_owner_at", "overtaken", "pause_publisher"})
+_AFTER_S: Final = 6.0
+"""For so long what such a fault leaves behind is still to be seen before all faults end."""
+
+
+def until(faults: Sequence[Fault]) -> float:
+    """When the faults of a schedule end: soon after the last has begun, and of some kinds when it is over."""
+    return max(
+        (fault.at + (2.0 + fault.seconds + _AFTER_S if fault.kind in _SEEN_OUT else 1.0) for fault in faults),
+        default=0.0,
+    )
 
 
 def choose(random: Random, most: int, begin: float, end: float, only: Sequence[str] = ()) -> list[Fault]:
@@ -148,14 +168,17 @@ class Faults:
         world = self._world
         self._armed.clear()
         world.net.fates.clear()
+        world.net.overtaken.clear()
         now = self._kernel.now
         world.net.down_until = min(world.net.down_until, now)
         world.broker.lose_marker = None
+        world.broker.marker_lost = lambda _: None
         world.disk.full.clear()
         for host in world.hosts.values():
             for process in host.processes():
-                process.cut_in_until = process.cut_out_until = 0.0
+                process.cut_in_until = process.cut_out_until = process.deaf_until = 0.0
                 self._kernel.resume(process)
+            host.wanted = True
             host.start()
         world.airflow.watch()
         if world.airflow.watcher is not None:
@@ -223,6 +246,51 @@ class Faults:
 
         self._arm(fault, act)
 
+    def _deaf_owner_at(self, fault: Fault) -> None:
+        """A host stands still in the middle of a takeover, and sees no newer assignment when it goes on."""
+
+        def act(process: Process, fault: Fault) -> None:
+            host = self._host_of(process)
+            for one in host.processes():
+                one.paused_until = self._kernel.now + fault.seconds
+                one.deaf_until = one.paused_until + _AFTER_S
+            self._kernel.sleep(0.0)
+
+        self._arm(fault, act)
+
+    def _away(self, fault: Fault) -> None:
+        """A host is gone for so long that the changelogs, which are cleaned meanwhile, forget a key's deletion."""
+        host, world, after = self._host(fault), self._world, self._kernel.after
+        partitions = range(world.partitions)
+
+        def lose() -> None:
+            self._lose_host(fault)
+            host.wanted = False
+
+        def delete() -> None:
+            for _ in range(DELETED_AT - 1):
+                arrive()
+
+        def arrive() -> None:
+            for number in partitions:
+                world.arrives(number, b"k%d-" % number)
+
+        def clean() -> None:
+            for number in partitions:
+                self._clean((CHANGELOG, number))
+
+        def back() -> None:
+            host.wanted = True
+            host.start()
+            world.airflow.repair(2.0)
+
+        arrive()
+        after(2.0, lose)
+        after(3.0, delete)
+        for seconds in range(4, int(fault.seconds) + 2, 2):
+            after(float(seconds), clean)
+        after(2.0 + fault.seconds, back)
+
     def _lose_host(self, fault: Fault) -> None:
         host = self._host(fault)
         host.reports_its_end = False
@@ -261,6 +329,14 @@ class Faults:
         for process in self._host(fault).processes():
             process.cut_in_until = self._kernel.now + fault.seconds
 
+    def _cut_worker_at(self, fault: Fault) -> None:
+        """A worker alone hears nothing from the brokers, for longer than its requests wait."""
+
+        def act(process: Process, fault: Fault) -> None:
+            process.cut_in_until = self._kernel.now + fault.seconds
+
+        self._arm(fault, act)
+
     def _brokers_down(self, fault: Fault) -> None:
         self._world.net.down_until = self._kernel.now + fault.seconds
 
@@ -282,14 +358,32 @@ class Faults:
     def _lost(self, fault: Fault) -> None:
         self._world.net.fates.append(("i", fault.what, "lost", 0.0))
 
+    def _overtaken(self, fault: Fault) -> None:
+        """The first copy of a transaction's end arrives in the middle of the next transaction."""
+        self._world.net.fates.append(("i", "end", f"overtaken by {fault.what}", 0.0))
+
     def _lose_marker(self, fault: Fault) -> None:
         at = self._partition(fault)
         self._world.broker.lose_marker = at
         self._world.judge.tainted.add(at[1])
 
+    def _lose_commit(self, fault: Fault) -> None:
+        """The marker of a commit is lost, and the transaction after it is aborted, and with it what was committed."""
+        at = CHANGELOG, fault.target % self._world.partitions
+        broker = self._world.broker
+        self._world.judge.tainted.add(at[1])
+
+        def arm(_: object) -> None:
+            broker.marker_lost = lambda _: None
+            self._arm(fault, lambda process, _: self._kernel.kill(process))
+
+        broker.lose_marker, broker.marker_lost = at, arm
+
     def _compact(self, fault: Fault) -> None:
-        at = self._partition(fault)
-        if fault.what == "changelog":
+        self._clean(self._partition(fault))
+
+    def _clean(self, at: tuple[str, int]) -> None:
+        if at[0] == CHANGELOG:
             self._world.judge.compacted_at[at[1]] = self._world.broker.log(at, led=False).end
         self._world.broker.compact(at)
 
@@ -314,6 +408,14 @@ class Faults:
         if found:
             found[fault.count % len(found)].broken = True
 
+    def _flip_bit(self, fault: Fault) -> None:
+        """A block of a store cannot be read: to ask for its keys fails, and to read over it ends there."""
+        found = list(self._world.disk.of_host(self._host(fault).root))
+        if found:
+            database = found[fault.count % len(found)]
+            keys = [(family, key) for family, data in database.families.items() if family != "default" for key in data]
+            database.flipped |= set(sorted(keys)[fault.target % max(1, len(keys)) :][:1])
+
     # -- Airflow -------------------------------------------------------------------------------------------------
 
     def _kill_watcher(self, fault: Fault) -> None:
@@ -325,6 +427,10 @@ class Faults:
     def _pause_watcher(self, fault: Fault) -> None:
         if self._world.airflow.watcher is not None:
             self._world.airflow.watcher.paused_until = self._kernel.now + fault.seconds
+
+    def _pause_publisher(self, fault: Fault) -> None:
+        """Who publishes next stands still before that request: before it fences, or between its look and its answer."""
+        self._world.net.fates.append(("air/", fault.what, "pause", fault.seconds))
 
     def _fail_over_by_hand(self, fault: Fault) -> None:
         self._world.airflow.fail_over(instance=self._host(fault).name)

@@ -1,7 +1,8 @@
 """The job that is simulated: it numbers each key's records, so that what is left out, doubled or moved is seen.
 
 A key belongs to one partition. Its state is how many records it had and the offset of the last one; each record puts
-out its offset and its number. So what has to come out follows from the input alone.
+out its offset, its number, and how many keys the store holds then. So what has to come out follows from the input
+alone.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ APPLICATION = "app"
 CHANGELOG = "app-state-changelog"
 SINK = "out"
 STORE = "state"
-DELETED_AT = 7
+DELETED_AT = 4
 """Each so manieth record of a key deletes its state: the changelog gets a tombstone, and the count begins anew."""
 
 
-def after(state: bytes | None, offset: int) -> tuple[bytes | None, bytes]:
-    """A key's state after one more record, and what that puts out."""
+def after(held: dict[bytes, bytes], key: bytes, offset: int) -> bytes:
+    """Change what is held by one more record; returns what that puts out."""
+    state = held.pop(key, None)
     count = 1 + (0 if state is None else int(state.partition(b" ")[0]))
-    output = b"%d %d" % (offset, count)
-    return (None if count == DELETED_AT else b"%d %d" % (count, offset)), output
+    if count < DELETED_AT:
+        held[key] = b"%d %d" % (count, offset)
+    return b"%d %d %d" % (offset, count, len(held))
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,10 @@ class Ledger(Operation):
         offsets = batch.rows.column("__offset").to_pylist()
         keys = batch.rows.column("__key").to_pylist()
         distinct = list(dict.fromkeys(keys))
-        known: dict[bytes, bytes | None] = dict(zip(distinct, state.get_many(distinct), strict=True))
-        before, output = dict(known), []
-        for key, offset in zip(keys, offsets, strict=True):
-            known[key], value = after(known[key], offset)
-            output.append((key, value))
-        changed = [(key, value) for key, value in known.items() if value is not None or before[key] is not None]
+        before = dict(zip(distinct, state.get_many(distinct), strict=True))
+        held = dict(state.range(b"", b"\xff"))
+        output = [(key, after(held, key, offset)) for key, offset in zip(keys, offsets, strict=True)]
+        changed = [(key, held.get(key)) for key in distinct if key in held or before[key] is not None]
         return Changes(changed, output)
 
 
@@ -75,11 +76,9 @@ class Oracle:
         """One more record; returns its offset."""
         offset = len(self.keys[partition])
         self.keys[partition].append(key)
-        before = self._states[partition][-1]
-        state, output = after(before.get(key), offset)
-        following = {**before, key: state} if state is not None else {k: v for k, v in before.items() if k != key}
-        self._states[partition].append(following)
-        self.outputs.setdefault(key, []).append(output)
+        held = dict(self._states[partition][-1])
+        self.outputs.setdefault(key, []).append(after(held, key, offset))
+        self._states[partition].append(held)
         return offset
 
     def state(self, partition: int, offset: int) -> dict[bytes, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,13 +19,16 @@ from tests.simulation.product import (
     Assignment,
     ControlView,
     InstanceState,
+    InstanceStatus,
     TaskId,
+    TaskState,
     assignment_topic,
     detect,
     is_due,
     publisher_transactional_id,
     transactional_id,
 )
+from tests.simulation.spark import PROGRAMMING
 
 
 class Violation(Exception):
@@ -40,6 +44,8 @@ class Violation(Exception):
 
 
 _ANSWERED_S: Final = 30.0
+_FENCED_S: Final = 20.0
+"""Within this an owner owns again that was fenced by one that no assignment names."""
 _SURE_S: Final = 8
 """For so long a copy has to have been warm to be missed."""
 
@@ -95,6 +101,7 @@ class Judge:
         self._seen: dict[tuple[Partition, bytes], int] = {}
         self._marked: dict[Partition, int] = {}
         self._due: dict[str, float] = {}
+        self._fenced: dict[TaskId, float] = {}
         self.compacted_at: dict[int, int] = {}
         """By partition of the changelog, its end when it was compacted last."""
         self.tainted: set[int] = set()
@@ -291,6 +298,19 @@ class Judge:
             if now - since > _ANSWERED_S:
                 raise Violation("unanswered incident", f"{id} has been there for {now - since:.0f} s")
 
+        fenced = [] if view.assignment is None else [id for id in view.assignment.tasks if _is_fenced(view, id)]
+        self._fenced = {id: self._fenced.get(id, now) for id in fenced}
+        for task_id, since in self._fenced.items():
+            if now - since > _FENCED_S:
+                raise Violation("fenced owner", f"task {task_id} waits since {now - since:.0f} s and no other owns it")
+
+    def reported(self, status: InstanceStatus) -> None:
+        """What a task reports is never an error that the product does not mean to raise."""
+        for task in status.tasks:
+            kind = getattr(builtins, task.error_kind or "", None)
+            if isinstance(kind, type) and issubclass(kind, PROGRAMMING):
+                raise Violation(str(task.error_kind), f"task {task.task} of {status.instance} reports {task.error}")
+
     # -- in the end ----------------------------------------------------------------------------------------------
 
     def unfinished(self) -> str | None:
@@ -309,6 +329,17 @@ class Judge:
                 if seen != len(expected):
                     return f"{seen} of {len(expected)} outputs of {key!r} can be read"
         return None
+
+
+def _is_fenced(view: ControlView, task_id: TaskId) -> bool:
+    """Whether the owner that the newest assignment names was fenced, and no later generation's commit says why."""
+    assert view.assignment is not None
+    assigned = view.assignment.tasks[task_id]
+    status = view.statuses.get(assigned.active or "")
+    task = None if status is None else status.task(task_id)
+    if task is None or task.state is not TaskState.CLOSED or task.generation != assigned.active_since:
+        return False
+    return task.error_kind == "FencedError" and (task.committed_generation or 0) <= task.generation
 
 
 def _difference(found: Mapping[bytes, bytes], expected: Mapping[bytes, bytes]) -> str:

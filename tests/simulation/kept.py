@@ -48,4 +48,83 @@ KEPT: Final = (
             Fault(at=5.941, kind="create_again", target=3, what="assignment", count=2),
         ),
     ),
+    Kept(
+        "GenerationCheck",
+        "generations grow",
+        35,
+        (Fault(at=1.793, kind="deaf_owner_at", target=2, what="fence.before", seconds=12.0),),
+    ),
+    Kept(
+        "NewProducer",
+        "torn transaction",
+        2,
+        (Fault(at=5.909, kind="overtaken", target=7, what="produce"),),
+    ),
+    Kept(
+        "OwnAgain",
+        "RuntimeError",
+        2,
+        (Fault(at=5.909, kind="cut_worker_at", target=7, what="commit.offsets", seconds=35.0),),
+    ),
+    Kept(
+        "ReadBack",
+        "lost write",
+        2,
+        (Fault(at=5.909, kind="lose_commit", target=7, what="commit.offsets"),),
+    ),
+    Kept(
+        "WarmCopiesStay",
+        "warm copies stay",
+        5,
+        (Fault(at=6.0, kind="add_instance", target=0, seconds=15.0, count=2),),
+    ),
+    Kept(
+        "NoGap",
+        "torn transaction",
+        6,
+        (Fault(at=4.077, kind="break_store", target=9, count=2),),
+    ),
+    Kept(
+        "PublisherReadsFenced",
+        "generations grow",
+        3,
+        (
+            Fault(at=3.139, kind="pause_publisher", target=3, what="init", seconds=6.0, count=2),
+            Fault(at=3.777, kind="two_failovers", target=0),
+        ),
+    ),
+    Kept(
+        "Slept",
+        "store is a prefix",
+        5,
+        (
+            Fault(at=5.416, kind="away", target=4, seconds=26.0),
+            Fault(at=6.0, kind="away", target=0, seconds=26.0, count=2),
+        ),
+    ),
+    Kept(
+        "FencedFencesAgain",
+        "fenced owner",
+        27,
+        (
+            Fault(at=1.522, kind="deaf_owner_at", target=2, what="fence.before", seconds=12.0),
+            Fault(at=1.598, kind="deaf_owner_at", target=10, what="fence.before", seconds=15.0),
+            Fault(at=6.134, kind="deaf_owner_at", target=4, what="fence.done", seconds=12.0),
+        ),
+    ),
+    Kept(
+        "PublisherFencing",
+        "generations grow",
+        3,
+        (
+            Fault(at=3.139, kind="pause_publisher", target=3, what="add", seconds=6.0, count=2),
+            Fault(at=3.777, kind="two_failovers", target=0),
+        ),
+    ),
+    Kept(
+        "Forget",
+        "unanswered incident",
+        2,
+        (Fault(at=5.909, kind="create_again", target=7, what="assignment"),),
+    ),
 )

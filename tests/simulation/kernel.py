@@ -42,6 +42,8 @@ class Process:
         """What was due while it stood still."""
         self.cut_out_until = self.cut_in_until = 0.0
         """Until when its requests, or the answers to them, are lost."""
+        self.deaf_until = 0.0
+        """Until when nothing of the control topics comes to it."""
         self.on_death: list[Callable[[], None]] = []
         self.waiting_for_death: list[Fiber] = []
 

@@ -124,6 +124,20 @@ def coverage(tally: Tally) -> str:
         if name.startswith("start "):
             continue
         lines.append(f"{name:<40} {tally.seen[name]:>8}")
+    return "\n".join([*lines, "", *_pairs(tally)])
+
+
+def _pairs(tally: Tally) -> list[str]:
+    """Which kinds of faults came in one schedule: of each how often with the others, and with which least or never."""
     possible = len(KINDS) * (len(KINDS) - 1) // 2
-    lines.append(f"{len(tally.pairs)} of {possible} pairs of kinds of faults came in one schedule")
-    return "\n".join(lines)
+    lines = [
+        f"{len(tally.pairs)} of {possible} pairs of kinds of faults came in one schedule",
+        f"{'fault':<20} {'with':>6} {'times':>7}   never with, or the least often",
+    ]
+    for kind in KINDS:
+        times = {other: tally.pairs[min(kind, other), max(kind, other)] for other in KINDS if other != kind}
+        never = [other for other, count in times.items() if not count]
+        least = min(times, key=lambda other: times[other])
+        rest = ", ".join(never) if never else f"{least} ({times[least]})"
+        lines.append(f"{kind:<20} {len(times) - len(never):>6} {sum(times.values()):>7}   {rest}")
+    return lines

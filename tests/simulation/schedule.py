@@ -19,6 +19,7 @@ from typing import Final
 from tests.simulation import clients, disk
 from tests.simulation import kernel as kernels
 from tests.simulation.faults import Fault, Faults, choose
+from tests.simulation.faults import until as end_of
 from tests.simulation.judge import Violation
 from tests.simulation.world import World
 
@@ -77,7 +78,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
     gc.disable()
     try:
         world.use()
-        until = max([4.0, *(fault.at + 1.0 for fault in chosen)])
+        until = max(4.0, end_of(chosen))
         trouble = Faults(world, chosen)
         trouble.begin()
         world.begin(until)
@@ -106,6 +107,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
             violation = Violation(what, f"{kernel.now - until:.0f} s after the faults: {why}")
     finally:
         kernel.close()
+        world.disk.close()
         with contextlib.suppress(OSError):
             os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)

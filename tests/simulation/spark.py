@@ -41,7 +41,7 @@ def rows_of(records: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-_PROGRAMMING = (RuntimeError, AssertionError, AttributeError, LookupError, TypeError, NameError, ValueError)
+PROGRAMMING = (RuntimeError, AssertionError, AttributeError, LookupError, TypeError, NameError, ValueError)
 
 
 def raised(error: Exception) -> None:
@@ -49,7 +49,7 @@ def raised(error: Exception) -> None:
     kernel = the()
     kernel.note("raised", type(error).__name__)
     kernel.passed(f"raised {type(error).__name__}")
-    if isinstance(error, _PROGRAMMING) and not isinstance(error, StatefulStreamsError):
+    if isinstance(error, PROGRAMMING) and not isinstance(error, StatefulStreamsError):
         kernel.fail(error)
 
 

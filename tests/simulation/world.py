@@ -9,7 +9,7 @@ from typing import Any
 from tests.simulation import clients, disk, product
 from tests.simulation import kernel as kernels
 from tests.simulation.airflow import Airflow
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Broker, Partition
 from tests.simulation.clients import Network
 from tests.simulation.disk import Disk
 from tests.simulation.hosts import Host
@@ -31,6 +31,8 @@ from tests.simulation.product import (
 from tests.simulation.spark import SOURCE
 
 _KEYS = 3
+_WITH_ROCKSDB = 1 / 16
+"""Of so many schedules RocksDB itself is a part: to open it takes longer than most of them."""
 
 
 class World:
@@ -53,15 +55,16 @@ class World:
             lambda: int((EPOCH_S + self.kernel.now) * 1000),
             self.kernel.after,
             self.kernel.random.uniform,
-            lambda at: self.net.appended(at),
+            self._appended,
         )
         self.net = Network(self.broker)
-        self.disk = Disk()
+        self.disk = Disk(real=Random(f"{seed}/rocksdb").random() < _WITH_ROCKSDB)
         self.oracle = Oracle(self.partitions)
         self.judge = Judge(self, self.oracle)
         self.broker.ended.append(self._judged(self.judge.ended))
         self.broker.marked.append(self._judged(self.judge.marked))
         self.disk.written = self._judged(self.judge.written)
+        self._reported = self._judged(self.judge.reported)
         self.retention_s = random.choice((86_400.0, 86_400.0, 16.0))
         self.job = compiled(self.partitions, int(self.retention_s * 1000))
         count = random.choice((1, 2, 2, 2, 3, 3, 4))
@@ -85,6 +88,16 @@ class World:
         self.broker.create(assignment_topic(APPLICATION), 1, compacted=True, append_time=True)
         self.broker.create(status_topic(APPLICATION), 1, compacted=True, append_time=True)
 
+    def _appended(self, at: Partition) -> None:
+        self.net.appended(at)
+        if at[0] == status_topic(APPLICATION):
+            record = self.broker.topics[at[0]].partitions[0].records[-1]
+            if record.key is not None and record.key.startswith(b"instance/") and record.value is not None:
+                view = ControlView(APPLICATION)
+                apply_record(view, record.key, record.value, record.timestamp_ms)
+                for status in view.statuses.values():
+                    self._reported(status)
+
     def use(self) -> None:
         """Make it what the product's clients, stores and clocks in this process are of."""
         kernels.use(self.kernel)
@@ -103,9 +116,10 @@ class World:
             burst = self._input.choice((1, 1, 2, 5))
             for _ in range(burst):
                 key = b"k%d%d" % (partition, self._input.randrange(_KEYS))
-                self.kernel.at(self._input.uniform(0.5, until), lambda p=partition, k=key: self._arrives(p, k))  # type: ignore[misc]
+                self.kernel.at(self._input.uniform(0.5, until), lambda p=partition, k=key: self.arrives(p, k))  # type: ignore[misc]
 
-    def _arrives(self, partition: int, key: bytes) -> None:
+    def arrives(self, partition: int, key: bytes) -> None:
+        """One more record comes."""
         offset = self.oracle.add(partition, key)
         found = self.broker.append((SOURCE, partition), key, b"")
         assert found == offset

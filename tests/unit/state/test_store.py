@@ -371,3 +371,35 @@ def test_folder_that_cannot_be_made_says_what_to_check(tmp_path: Path) -> None:
 def test_no_text_begins_like_a_reserved_key() -> None:
     with pytest.raises(UnicodeDecodeError):
         RESERVED_PREFIX.decode()
+
+
+@pytest.fixture
+def damaged(path: Path) -> Iterator[Store]:
+    """A block in the middle of its table cannot be read."""
+    store = Store(path, ["state"])
+    store.write({"state": [(b"%05d" % n, os.urandom(100)) for n in range(2_000)]}, at(1))
+    store.set_bulk_load_mode("state", True)  # to flush
+    store.set_bulk_load_mode("state", False)
+    store.close()
+    file = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[100_000] ^= 1
+    file.write_bytes(content)
+    store = Store(path, ["state"])
+    yield store
+    store.close()
+
+
+def test_what_lies_behind_a_flipped_bit_is_not_left_out_without_a_word(damaged: Store, path: Path) -> None:
+    found = list[bytes]()
+    with pytest.raises(StoreCorruptedError, match="checksum mismatch") as all_of_it:
+        found.extend(key for key, _ in damaged.items("state"))
+    with pytest.raises(StoreCorruptedError, match="checksum mismatch"):
+        list(damaged.range("state", b"00100", b"01900"))
+
+    assert found == [b"%05d" % n for n in range(len(found))]
+    assert [key for key, _ in damaged.range("state", b"00100", b"00103")] == [b"00100", b"00101", b"00102"]
+    assert next(damaged.range("state", b"01900", b"02000"))[0] == b"01900"
+    damaged.close()
+    Store(path, ["state"]).close()  # its lock is free, whoever keeps the error
+    assert all_of_it.value.__traceback__ is not None
