@@ -391,12 +391,15 @@ def held_time(task: TaskStatus) -> str | None:
     if time.watermark_ms is None or time.held_back_ms is None:
         return f"task {task.task}: there is no watermark yet, because no row of {by} has come"
     at, further = utc(time.watermark_ms), ago(time.held_back_ms)
-    other = (
-        f"another is {further} further, and nothing is lost by waiting"
-        if of_task
-        else f"the other side is {further} further"
+    if of_task:
+        return (
+            f"task {task.task}: the watermark stands at {at}, because no later row of {by} has come; another is "
+            f"{further} further, and nothing is lost by waiting"
+        )
+    return (
+        f"task {task.task}: the watermark stands at {at}, because no later row of {by} has come; the other side is "
+        f"{further} further"
     )
-    return f"task {task.task}: the watermark stands at {at}, because no later row of {by} has come; {other}"
 
 
 def wait_text(wait: TableWaitStatus) -> str:

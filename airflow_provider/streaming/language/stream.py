@@ -345,6 +345,9 @@ class Stream:
         return dataclasses.replace(self, steps=(*self.steps, step), key=key, others=others)
 
 
+Table.stream_type = Stream
+
+
 def stream(
     topic: str,
     schema: str | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
@@ -38,6 +38,9 @@ class Table:
         origin: what makes it; None for a topic.
         broadcast: whether each task that joins it has all of it.
     """
+
+    stream_type: ClassVar[type[Stream]]
+    """What `to_stream` makes; set by its module, which knows this one."""
 
     topic: str
     _: KW_ONLY
@@ -121,14 +124,12 @@ class Table:
         Raises:
             ConfigurationError: it is the table of a topic.
         """
-        from airflow_provider.streaming.language.stream import Stream  # which knows tables
-
         if self.origin is None:
             raise ConfigurationError(
                 f"to_stream() was called on the table of the topic {self.topic!r}: read that topic with stream()."
             )
         key = self.key if self.key in (self.columns or {}) else None
-        return Stream(self.topic, key=key, origin=self.origin, of_changes=True)
+        return self.stream_type(self.topic, key=key, origin=self.origin, of_changes=True)
 
     if not TYPE_CHECKING:
 
