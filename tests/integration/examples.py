@@ -6,6 +6,7 @@ in which a task sees the records of its own is known here.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import re
@@ -324,9 +325,11 @@ class _Ads:
         return found
 
     def end(self) -> list[Sent]:
-        """Of both sides in each partition of what is between the stages."""
+        """Of both sides in each partition of their topics: each holds time back until it is there."""
         at = FIRST + 1000 * HOUR
-        return [self._clicked(f"end{n}", at) for n in range(40)] + [self._shown(f"end{n}", at) for n in range(40, 80)]
+        clicked = [self._clicked(f"end-click{n}", at) for n in range(PARTITIONS)]
+        shown = [self._shown(f"end{n}", at) for n in range(PARTITIONS)]
+        return [dataclasses.replace(one, partition=n) for side in (clicked, shown) for n, one in enumerate(side)]
 
     def too_late(self) -> list[Sent]:
         return [self._shown("i1", FIRST), self._clicked("i2", FIRST), self._shown("late", FIRST + HOUR)]

@@ -141,7 +141,7 @@ class RunningExamples(Accounts):
         return sum(record["processed"] for record in self.committed(TopicKind.CHANGELOG))
 
     def late(self) -> int:
-        return sum(record["late"] for record in self.committed(TopicKind.CHANGELOG))
+        return sum(record["late"] for record in self.committed(TopicKind.CHANGELOG, TopicKind.COMMITS))
 
     def filtered(self) -> Counter[str]:
         found = Counter[str]()

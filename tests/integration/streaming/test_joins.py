@@ -107,11 +107,12 @@ class Shop(Accounts):
         for number in range(2):
             row = json.dumps({"id": -1, "customer": "c1", "amount": 1.5})
             self._sender.produce(self.topic_of("purchases"), row, partition=number, timestamp=self._now)
-        at = self._now
-        for number in range(40):
-            self._send("impressions", {"ad": f"end{number}", "shown": at}, None)
-            clicked = datetime.fromtimestamp(at / 1000, UTC).isoformat()
-            self._send("clicks", {"ad": f"end{number}", "clicked": clicked}, None)
+        clicked = datetime.fromtimestamp(self._now / 1000, UTC).isoformat()
+        for number in range(2):
+            ends = {"impressions": {"shown": self._now}, "clicks": {"clicked": clicked}}
+            for name, end in ends.items():
+                row = json.dumps({"ad": f"end{number}", **end})
+                self._sender.produce(self.topic_of(name), row, partition=number)
         assert self._sender.flush(30) == 0
 
     def enriched(self) -> Counter[tuple[int, str | None, str | None]]:
