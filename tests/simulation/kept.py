@@ -127,4 +127,16 @@ KEPT: Final = (
         2,
         (Fault(at=5.909, kind="create_again", target=7, what="assignment"),),
     ),
+    Kept(
+        "Tombstones",
+        "store is a prefix",
+        1,
+        (),
+    ),
+    Kept(
+        "ToTheEnd",
+        "aborted read",
+        6,
+        (Fault(at=4.077, kind="flip_bit", target=9, count=2),),
+    ),
 )

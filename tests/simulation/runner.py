@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import cast
+from typing import Final, cast
 
 from tests.simulation import schedule
 from tests.simulation.faults import KINDS, Fault
@@ -127,6 +127,9 @@ def coverage(tally: Tally) -> str:
     return "\n".join([*lines, "", *_pairs(tally)])
 
 
+_NAMED: Final = 5
+
+
 def _pairs(tally: Tally) -> list[str]:
     """Which kinds of faults came in one schedule: of each how often with the others, and with which least or never."""
     possible = len(KINDS) * (len(KINDS) - 1) // 2
@@ -138,6 +141,7 @@ def _pairs(tally: Tally) -> list[str]:
         times = {other: tally.pairs[min(kind, other), max(kind, other)] for other in KINDS if other != kind}
         never = [other for other, count in times.items() if not count]
         least = min(times, key=lambda other: times[other])
-        rest = ", ".join(never) if never else f"{least} ({times[least]})"
+        more = f" and {len(never) - _NAMED} more" if len(never) > _NAMED else ""
+        rest = ", ".join(never[:_NAMED]) + more if never else f"{least} ({times[least]})"
         lines.append(f"{kind:<20} {len(times) - len(never):>6} {sum(times.values()):>7}   {rest}")
     return lines
