@@ -72,7 +72,7 @@ class Result:
         """Write the output to a topic: the record's key is the key, its value a JSON object.
 
         Args:
-            topic: which has to exist.
+            topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
 
         Raises:
             ConfigurationError: it is no topic's name.

@@ -299,7 +299,7 @@ class Stream:
         """Write the rows to a topic, without any state: the value is a JSON object of all columns.
 
         Args:
-            topic: which has to exist.
+            topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
             key: the column whose text is the new records' key; default the column that is this stream's.
 
         Raises:
