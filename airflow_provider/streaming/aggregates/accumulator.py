@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -239,8 +239,12 @@ def merge(accumulator: Accumulator, existed: npt.NDArray[np.bool_], old: Column,
             return _picked(old.ok if accumulator.ignorenulls else existed, old, new)
         case Function.LAST:
             return _picked(~new.ok if accumulator.ignorenulls else np.zeros(len(new.ok), bool), old, new)
-        case _:
+        case Function.MIN | Function.MAX:
             return _picked(_old_wins(accumulator, old, new), old, new)
+        case Function.MEAN:
+            raise AssertionError("A mean keeps a sum and a count.")
+        case _:
+            assert_never(accumulator.function)
 
 
 def _added(kind: Kind, old: Column, new: Column) -> Column:

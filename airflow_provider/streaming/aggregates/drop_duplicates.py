@@ -80,7 +80,7 @@ class DropDuplicates(Operation):
     @property
     def text(self) -> str:
         """See `Operation.text`."""
-        return f"{self._meaning} (else counted: {DUPLICATES})"
+        return f"{self._meaning} (counted as {DUPLICATES} where dropped)"
 
     @property
     def _meaning(self) -> str:

@@ -20,7 +20,7 @@ class Sink:
     """A topic, and what is written there; a job is made of its sinks.
 
     Args:
-        topic: which has to exist.
+        topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
         of: a stream or a table whose rows are written as what makes them puts them out, or rows under a key.
     """
 

@@ -303,7 +303,7 @@ class Stream:
         """Write the rows to a topic: the value is a JSON object of all columns.
 
         Args:
-            topic: which has to exist.
+            topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
             key: the column whose text is the new records' key; default the column that is this stream's, and for what
                 an operation makes its group, with ``@`` and the start of the window where there is one.
 

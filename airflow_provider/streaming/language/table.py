@@ -104,7 +104,7 @@ class Table:
         """Write the rows to a topic: a record for each change, without value for a deletion.
 
         Args:
-            topic: which has to exist.
+            topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
 
         Raises:
             ConfigurationError: it is no topic's name, or the table is that of a topic already.

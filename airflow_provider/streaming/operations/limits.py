@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -136,8 +137,15 @@ def row_by_row(
         large: by key, why its result is too large.
     """
     state = dict(changes.state)
-    output = [pair for pair in changes.output if pair[0] not in large]
+    kept = [at for at, pair in enumerate(changes.output) if pair[0] not in large]
+    output = [changes.output[at] for at in kept]
+    output_offsets = [changes.output_offsets[at] for at in kept] if changes.output_offsets else []
     failed = list(changes.failed)
+    dropped = Counter[str]()
+    if changes.dropped:
+        others = rows.filter(pc.invert(pc.is_in(rows.column("__key"), value_set=pa.array(list(large), pa.binary()))))
+        if others.num_rows:
+            dropped.update(merge(others, KnownState(known)).dropped)
     for key in large:
         state.pop(key, None)
         of_key = rows.filter(pc.equal(rows.column("__key"), pa.scalar(key, pa.binary())))
@@ -153,8 +161,11 @@ def row_by_row(
             failed += one.failed if reason is None else [too_large(row, 0, reason)]
             if reason is None and not one.failed:
                 output += one.output
+                output_offsets += one.output_offsets
+                dropped.update(one.dropped)
                 now.update(one.state)
                 reader.update(one.state)
         state |= {of: value for of, value in now.items() if value != known.get(of)}
     ordered = [(key, state[key]) for key in known if key in state]
-    return Changes(ordered, output, sorted(failed, key=lambda error: error.offset))
+    failed.sort(key=lambda error: error.offset)
+    return Changes(ordered, output, failed, dict(dropped), output_offsets)

@@ -195,7 +195,8 @@ class StatefulJob:
             policy: ``"fail"`` (the default) stops the task with an error that names the record; ``"skip"`` leaves it
                 out and counts it; ``"dead_letter"`` also writes it, as it was, to `topic`, with its topic, partition,
                 offset, timestamp, error and stack in headers, in the transaction of the micro-batch.
-            topic: the dead-letter topic, which has to exist.
+            topic: the dead-letter topic, created where it is missing by the deploy DAG or
+                ``topics repair JOB.py --apply``.
 
         Raises:
             ConfigurationError: there is no such policy, or `topic` is missing, or named where none is written.

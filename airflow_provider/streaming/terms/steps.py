@@ -91,9 +91,9 @@ def step_text(step: Step) -> str:
     """What a step does, with the name under which it counts what it drops."""
     match step:
         case Filter():
-            return f"filter {_sql(step.condition)} (else counted: {step.name})"
+            return f"filter {_sql(step.condition)} (counted as {step.name} where dropped)"
         case Select():
-            counted = f" (nothing counted: {step.name})" if step.name is not None else ""
+            counted = f" (counted as {step.name} where there is no element)" if step.name is not None else ""
             return f"select {', '.join(map(_selected, step.columns))}{counted}"
         case CompositeKey():
             return f"key of {', '.join(step.columns)}"

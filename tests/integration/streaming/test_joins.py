@@ -109,7 +109,7 @@ class Shop(Accounts):
             self._sender.produce(self.topic_of("purchases"), row, partition=number, timestamp=self._now)
         clicked = datetime.fromtimestamp(self._now / 1000, UTC).isoformat()
         for number in range(2):
-            ends = {"impressions": {"shown": self._now}, "clicks": {"clicked": clicked}}
+            ends: dict[str, dict[str, Any]] = {"impressions": {"shown": self._now}, "clicks": {"clicked": clicked}}
             for name, end in ends.items():
                 row = json.dumps({"ad": f"end{number}", **end})
                 self._sender.produce(self.topic_of(name), row, partition=number)

@@ -213,7 +213,7 @@ def test_record_of_several_rows_is_a_duplicate_when_none_of_them_comes_out() -> 
 
 
 def test_job_says_what_it_does() -> None:
-    text = "drop_duplicates(at, within 1 hour) (else counted: duplicates)"
+    text = "drop_duplicates(at, within 1 hour) (counted as duplicates where dropped)"
     assert text in job_of().describe()
 
 

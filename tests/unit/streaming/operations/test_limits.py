@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -9,13 +10,15 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.changelog.replica import Replica
+from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_rows import JoinedColumns, JoinRows, rows_of_columns
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.json.user_values import encode_state
-from airflow_provider.streaming.operations.batch import Changes, StoreReader
+from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import TooLargeError
+from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
@@ -109,6 +112,49 @@ def test_key_none_of_whose_rows_fits_changes_nothing() -> None:
 
     assert (changes.state, changes.output) == ([], [])
     assert [error.offset for error in changes.failed] == [10, 11]
+
+
+@dataclass(frozen=True)
+class Rows(Operation):
+    """Lets each row through as a text as long as its amount, but for those of amount 0."""
+
+    columns: tuple[str, ...] = ("amount",)
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        return StoreSignature(key=key_name, key_type="", operation="rows")
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        keys, amounts, offsets = (batch.rows.column(name).to_pylist() for name in ("__key", "amount", "__offset"))
+        kept = [at for at, amount in enumerate(amounts) if amount]
+        return Changes(
+            [],
+            [(keys[at], b"y" * amounts[at]) for at in kept],
+            dropped={"zero": len(amounts) - len(kept)},
+            output_offsets=[offsets[at] for at in kept],
+        )
+
+
+def test_what_an_operation_drops_is_counted_where_a_row_of_its_batch_is_too_large() -> None:
+    given = rows((b"big", 800), (b"a", 0), (b"big", 0), (b"big", 1_100), (b"a", 1), (b"a", 0), (b"big", 2))
+
+    changes = computed(dataclasses.replace(job(), operation=Rows()), given)
+
+    assert [error.offset for error in changes.failed] == [13]
+    assert changes.dropped == {"zero": 3}
+    came_out = zip(changes.output_offsets, changes.output, strict=True)
+    assert {at: (key, len(value or b"")) for at, (key, value) in came_out} == {
+        10: (b"big", 800),
+        14: (b"a", 1),
+        16: (b"big", 2),
+    }
+
+
+def test_what_an_operation_drops_is_counted_where_all_rows_are_of_one_key() -> None:
+    given = rows((b"big", 0), (b"big", 1_100))
+
+    changes = computed(dataclasses.replace(job(), operation=Rows()), given)
+
+    assert (changes.dropped, changes.output) == ({"zero": 1}, [])
 
 
 @pytest.mark.parametrize(
