@@ -13,6 +13,7 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming import functions
+from airflow_provider.streaming.aggregates.aggregator import Aggregator
 from airflow_provider.streaming.language.stream import Stream, stream
 from airflow_provider.streaming.language.table import Table, table
 from airflow_provider.streaming.operations.process import ValueState
@@ -22,6 +23,7 @@ from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.terms.windows import session_window, window
 
 __all__ = [
+    "Aggregator",
     "ErrorPolicy",
     "OnError",
     "RestoreSettings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.aggregates.aggregator import Aggregator
 from airflow_provider.streaming.json.row_codec import Column
 
 
@@ -27,6 +29,8 @@ class Function(Enum):
     MEAN = "mean"
     FIRST = "first"
     LAST = "last"
+    STATE = "state"
+    """What an `Aggregator` makes of it."""
 
     @property
     def adds(self) -> bool:
@@ -47,6 +51,8 @@ class Kind(Enum):
     DECIMAL = "decimal"
     """As the text of its digits: DECIMAL(38) has more than a number of 64 bits holds."""
     TEXT = "text"
+    BYTES = "bytes"
+    """The state of an `Aggregator`."""
 
 
 _EXACT: Final = Context(prec=120)
@@ -62,6 +68,9 @@ class Accumulator:
     Args:
         function: how a batch's values are made one, and that one is merged with what was kept before.
         column: of what; None counts rows.
+        where: the column that says which rows count; None for all.
+        aggregator: what makes a state of rows; None where Arrow does.
+        columns: of which columns it does.
     """
 
     function: Function
@@ -69,15 +78,32 @@ class Accumulator:
     kind: Kind
     logical: pa.DataType
     ignorenulls: bool = False
+    where: str | None = None
+    aggregator: Aggregator | None = None
+    columns: tuple[str, ...] = ()
 
     @property
     def input(self) -> str:
         """The name of its input, among those that are grouped."""
+        where = "" if self.where is None else f" where {self.where}"
         if self.function is Function.COUNT:
-            return f"{self.column}/any"
+            return f"{self.column}/any{where}"
         if self.kind is Kind.DECIMAL:
-            return f"{self.column}/decimal for {self.function.value}"
-        return f"{self.column}/{self.kind.value}"
+            return f"{self.column}/decimal for {self.function.value}{where}"
+        return f"{self.column}/{self.kind.value}{where}"
+
+    @property
+    def of_all_rows(self) -> bool:
+        """Whether each row counts, whatever it holds."""
+        return self.column is None and self.where is None
+
+    def values(self, rows: pa.Table) -> pa.ChunkedArray:
+        """What counts of its column, null where a row does not; of rows alone, true where one does."""
+        if self.where is None:
+            return rows.column(self.column)
+        counts = rows.column(self.where)
+        values = counts if self.column is None else rows.column(self.column)
+        return pc.if_else(counts, values, pa.scalar(None, values.type))
 
     @property
     def greatest_double(self) -> bool:
@@ -113,14 +139,14 @@ def sum_type(logical: pa.DataType) -> pa.DataType:
 
 
 def accumulators(
-    function: Function, column: str | None, logical: pa.DataType, ignorenulls: bool
+    function: Function, column: str | None, logical: pa.DataType, ignorenulls: bool, where: str | None = None
 ) -> tuple[Accumulator, ...] | None:
     """What is kept of an aggregate; None where values of the column's type cannot be.
 
     Args:
         logical: of the column.
     """
-    count = Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64())
+    count = Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64(), where=where)
     if function is Function.COUNT:
         return (count,)
     kind = kind_of(logical)
@@ -128,11 +154,11 @@ def accumulators(
         return None
     if function is not Function.MEAN:
         result = sum_type(logical) if function is Function.SUM else logical
-        return (Accumulator(function=function, column=column, kind=kind, logical=result, ignorenulls=ignorenulls),)
-    if kind is Kind.DECIMAL:
-        return Accumulator(function=Function.SUM, column=column, kind=kind, logical=sum_type(logical)), count
+        kept = Accumulator(function=function, column=column, kind=kind, logical=result, ignorenulls=ignorenulls)
+        return (dataclasses.replace(kept, where=where),)
     # Spark's mean of integers adds doubles.
-    return Accumulator(function=Function.SUM, column=column, kind=Kind.DOUBLE, logical=pa.float64()), count
+    kind, total = (kind, sum_type(logical)) if kind is Kind.DECIMAL else (Kind.DOUBLE, pa.float64())
+    return Accumulator(function=Function.SUM, column=column, kind=kind, logical=total, where=where), count
 
 
 def decimal_mean(total: Decimal, count: int, scale: int) -> Decimal:
@@ -170,7 +196,7 @@ def as_kind(column: pa.ChunkedArray, accumulator: Accumulator) -> pa.ChunkedArra
 def arrow_aggregation(accumulator: Accumulator) -> tuple[object, ...]:
     """What Arrow is asked to make of the input, by key."""
     function = accumulator.function
-    if accumulator.column is None:
+    if accumulator.of_all_rows:
         return ([], "count_all")
     if function.by_order:
         return (accumulator.input, function.value, pc.ScalarAggregateOptions(skip_nulls=accumulator.ignorenulls))
@@ -216,7 +242,8 @@ def to_array(column: Column, accumulator: Accumulator) -> pa.Array:
         texts = column.texts or ()
         return pa.array([None if text is None else decimal_of(text) for text in texts], accumulator.logical)
     if column.texts is not None:
-        return pa.array(column.texts, pa.binary()).cast(pa.string())
+        texts = pa.array(column.texts, pa.binary())
+        return texts if accumulator.kind is Kind.BYTES else texts.cast(pa.string())
     if accumulator.kind is Kind.DOUBLE:
         # A FLOAT is written with its own digits, not with those of the double it is kept as.
         return pa.array(column.values.view(np.float64), mask=~column.ok).cast(accumulator.logical)

@@ -30,7 +30,7 @@ from airflow_provider.streaming.aggregates.accumulator import Accumulator, Funct
 from airflow_provider.streaming.json.json_decoder import Decoded
 from airflow_provider.streaming.json.row_codec import Bools, Column, RowCodec
 
-_TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value)
+_TEXTS: Final = (Kind.TEXT.value, Kind.DECIMAL.value, Kind.BYTES.value)
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class StateRows:
     def _empty(self, place: int, existed: Bools) -> list[Column]:
         """As after rows none of which was seen."""
         aggregate = self.aggregates[place]
-        seen = existed if aggregate.function == Function.COUNT.value else np.zeros(len(existed), bool)
+        counts = aggregate.function == Function.COUNT.value and aggregate.kinds == (Kind.INTEGER.value,)
+        seen = existed if counts else np.zeros(len(existed), bool)
         return [Column.empty(seen.copy(), kind in _TEXTS) for kind in aggregate.kinds]
 
 

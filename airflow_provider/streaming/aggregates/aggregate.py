@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +24,26 @@ from airflow_provider.streaming.aggregates.accumulator import (
     as_kind,
     decimal_mean,
     decimal_of,
+    is_number,
+    kind_of,
     merge,
     to_array,
     to_column,
     with_nan,
 )
 from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows, StateRows
+from airflow_provider.streaming.aggregates.aggregator import Aggregator
+from airflow_provider.streaming.aggregates.state_fold import (
+    Failed,
+    NoResultError,
+    StateFold,
+    merged_states,
+    places_by_key,
+    results_of,
+)
 from airflow_provider.streaming.aggregates.sum_bound import SumBound, has_bound, overflows
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns, python_values
-from airflow_provider.streaming.json.row_codec import Column
+from airflow_provider.streaming.json.row_codec import Bools, Column
 from airflow_provider.streaming.json.types import json_schema, type_name
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, Operation
@@ -44,12 +56,44 @@ class Aggregate:
     Args:
         column: of what; None counts rows.
         ignorenulls: for first and last: ignore nulls, as in Spark. Default False.
+        filter: Spark SQL, of the rows that count; None for all.
+        aggregator: what computes it, of `columns`; None for a function that Arrow has.
     """
 
     name: str
     function: Function
     column: str | None = None
     ignorenulls: bool = False
+    filter: str | None = None
+    aggregator: Aggregator | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str | None:
+        """The column that says which rows count: one condition has one, in each version of a job."""
+        return None if self.filter is None else f"where_{zlib.crc32(self.filter.encode()):08x}"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(name for name in (self.column, *self.columns, self.where) if name is not None)
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether what is kept of some rows and of others can become one."""
+        return not self.function.by_order and (self.aggregator is None or self.aggregator.mergeable)
+
+    @property
+    def function_name(self) -> str:
+        """Of what it is."""
+        return self.function.value if self.aggregator is None else self.aggregator.name
+
+    @property
+    def arguments(self) -> str | None:
+        """What its function is given, as text; None for all rows."""
+        parameters = () if self.aggregator is None else self.aggregator.parameters
+        given = self.column if self.aggregator is None else ", ".join((*self.columns, *parameters))
+        return given if self.filter is None else f"{given or '*'} WHERE {self.filter}"
 
     def alias(self, name: str) -> Aggregate:
         """The same under another name."""
@@ -58,7 +102,7 @@ class Aggregate:
 
 def aggregates_text(aggregates: Sequence[Aggregate]) -> str:
     """Such as ``count() AS orders``."""
-    return ", ".join(f"{a.function.value}({a.column or ''}) AS {a.name}" for a in aggregates)
+    return ", ".join(f"{a.function_name}({a.arguments or ''}) AS {a.name}" for a in aggregates)
 
 
 @dataclass(frozen=True)
@@ -90,7 +134,7 @@ class Aggregation(Operation):
     @property
     def columns(self) -> tuple[str, ...]:
         """The input columns that it reads."""
-        return tuple(dict.fromkeys(a.column for a in self.aggregates if a.column is not None))
+        return tuple(dict.fromkeys(name for aggregate in self.aggregates for name in aggregate.inputs))
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
         """See `Operation.writes`: the key as text, and the results."""
@@ -130,8 +174,8 @@ class Aggregation(Operation):
             kept.append(
                 KeptAggregate(
                     name=aggregate.name,
-                    function=aggregate.function.value,
-                    column=aggregate.column,
+                    function=aggregate.function_name,
+                    column=aggregate.arguments,
                     type=type_name(of_it[0].logical) if of_it else "",
                     kinds=tuple(accumulator.kind.value for accumulator in of_it),
                     ignorenulls=aggregate.ignorenulls,
@@ -184,22 +228,27 @@ class Aggregation(Operation):
             accumulators: how each is made of the rows.
         """
         # One column may be read as several kinds: its mean adds doubles, its sum integers.
-        inputs = {a.input: as_kind(rows.column(a.column), a) for a in accumulators if a.column is not None}
+        arrow = [a for a in accumulators if a.aggregator is None]
+        inputs = {a.input: as_kind(a.values(rows), a) for a in arrow if not a.of_all_rows}
         pairs = enumerate(zip(kept, accumulators, strict=True))
         bounds = tuple(SumBound.of(at, a, inputs[a.input]) for at, (of, a) in pairs if has_bound(of))
         table = pa.table({"__key": rows.column("__key"), **inputs})
-        grouped = table.group_by("__key", use_threads=False).aggregate([arrow_aggregation(a) for a in accumulators])
+        grouped = table.group_by("__key", use_threads=False).aggregate([arrow_aggregation(a) for a in arrow])
         # In the order of the store's keys: its reads and its memtable's inserts go through the blocks once.
         key_at = grouped.schema.get_field_index("__key")
         grouped = grouped.take(pc.sort_indices(grouped.column(key_at)))
         keys = grouped.column(key_at).combine_chunks()
         # Arrow appends the results in the order they were asked for; a name may stand there twice.
         offset = 1 if grouped.schema.names[0] == "__key" else 0
-        results = [grouped.column(i + offset) for i in range(len(accumulators))]
-        new = [
-            to_column(with_nan(result, keys, table, a) if a.greatest_double else result, a.kind)
-            for result, a in zip(results, accumulators, strict=True)
-        ]
+        results = (grouped.column(i + offset) for i in range(len(arrow)))
+        places = places_by_key(keys, table.column("__key")) if len(arrow) < len(accumulators) else []
+        new: list[Column | StateFold] = []
+        for a in accumulators:
+            if a.aggregator is not None:
+                new.append(StateFold.of(a, rows, places))
+                continue
+            result = next(results)
+            new.append(to_column(with_nan(result, keys, table, a) if a.greatest_double else result, a.kind))
         again = partial(self._grouped, key_name, schema=schema, kept=kept, accumulators=accumulators)
         return GroupedAggregation(self, key_name, keys, kept, new, schema, rows, bounds, again)
 
@@ -217,7 +266,10 @@ class Aggregation(Operation):
     def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
         """The results of stored values by name, as columns."""
         columns = [column for _, column in self.state_rows(schema).decode(states)]
-        return _results(self.aggregates, self._accumulators(schema), columns)
+        try:
+            return _results(self.aggregates, self._accumulators(schema), columns, schema)
+        except NoResultError as error:
+            raise ConfigurationError(f"There is no result of what is kept: {error}.") from error
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
@@ -230,15 +282,42 @@ class Aggregation(Operation):
 
     @staticmethod
     def _accumulators_of(aggregate: Aggregate, schema: pa.Schema) -> tuple[Accumulator, ...]:
-        column, function = aggregate.column, aggregate.function
+        where, column, function = aggregate.where, aggregate.column, aggregate.function
+        if where is not None and not pa.types.is_boolean(schema.field(where).type):
+            raise ConfigurationError(
+                f"{aggregate.name!r} cannot be kept: its filter= is of type {schema.field(where).type}, and says of no "
+                "row whether it counts. Give a condition."
+            )
+        if aggregate.aggregator is not None:
+            return (_of_aggregator(aggregate, aggregate.aggregator, schema),)
         logical = pa.int64() if column is None else schema.field(column).type
-        kept = accumulators(function, column, logical, aggregate.ignorenulls)
+        kept = accumulators(function, column, logical, aggregate.ignorenulls, where)
         if kept is None:
             raise ConfigurationError(
                 f"{aggregate.name!r} cannot be kept: {function.value} of column {column!r} of type {logical}. "
                 "Cast the column to a number, or to STRING for count, min, max, first and last."
             )
         return kept
+
+
+def _of_aggregator(aggregate: Aggregate, aggregator: Aggregator, schema: pa.Schema) -> Accumulator:
+    types = [schema.field(name).type for name in aggregate.columns]
+    for at, (name, kind) in enumerate(zip(aggregate.columns, types, strict=True)):
+        taken = aggregator.taken[min(at, len(aggregator.taken) - 1)]
+        if (taken == "number" and not is_number(kind)) or (taken == "ordered" and kind_of(kind) is None):
+            raise ConfigurationError(
+                f"{aggregate.name!r} cannot be kept: {aggregator.name} of column {name!r} of type {kind}. Cast the "
+                f"column to {'a number' if taken == 'number' else 'STRING, or name a part of it'}."
+            )
+    return Accumulator(
+        function=aggregate.function,
+        column=None,
+        kind=Kind.BYTES,
+        logical=aggregator.type_of_result(types),
+        where=aggregate.where,
+        aggregator=aggregator,
+        columns=aggregate.columns,
+    )
 
 
 class GroupedAggregation:
@@ -253,7 +332,7 @@ class GroupedAggregation:
         key_name: str,
         keys: pa.Array,
         accumulators: tuple[Accumulator, ...],
-        new: list[Column],
+        new: list[Column | StateFold],
         schema: pa.Schema,
         rows: pa.Table,
         bounds: tuple[SumBound, ...],
@@ -293,52 +372,102 @@ class GroupedAggregation:
         return Changes(state, self._operation.output(self._key_name, self.keys, self._keys, results))
 
     def merged(
-        self, olds: Sequence[Sequence[bytes | None]]
+        self, olds: Sequence[Sequence[bytes | None]], joined: Sequence[Sequence[int]] = ()
     ) -> tuple[list[bytes], list[tuple[str, pa.Array]], list[FunctionError]]:
         """The keys' new state and results, and the rows that have no room in it: then the two are empty.
 
         Args:
             olds: the keys' state, as in `apply`; more than one where states become one. They must keep no first and
                 last then: which row came first is not kept.
+            joined: of each of these but the first, by key the place of the row that made it one with those before.
         """
         state_rows = self._operation.state_rows(self._schema)
         stored, *others = (state_rows.decode(old) for old in olds)
-        for other in others:
+        failed = Failed()
+        for other, rows in zip(others, joined, strict=True):
             stored = [
-                (existed | more, merge(accumulator, more, after, before))
+                (existed | more, self._one_state(accumulator, more, after, before, rows, failed))
                 for accumulator, (existed, before), (more, after) in zip(self._accumulators, stored, other, strict=True)
             ]
-        if self._bounds:
-            kept = [column for _, column in stored]
-            if failed := overflows(self._bounds, self.keys, self._rows_in, kept):
-                return [], [], failed
-        merged = [
-            merge(accumulator, existed, before, now)
-            for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True)
-        ]
-        results = _results(self._operation.aggregates, self._accumulators, merged)
+        if failed:
+            return [], [], self._errors(failed)
+        merged, errors = self._added(stored)
+        if errors:
+            return [], [], errors
+        try:
+            results = _results(self._operation.aggregates, self._accumulators, merged, self._schema)
+        except NoResultError as error:
+            at = next(at for at, column in enumerate(merged) if column is error.kept)
+            fold, before = self._new[at], stored[at][1]
+            assert isinstance(fold, StateFold)
+            failed = [(fold.first_without_result(key, before, error.types), reason) for key, reason in error.failed]
+            return [], [], self._errors(sorted(failed))
         return state_rows.encode(merged), results, []
+
+    @staticmethod
+    def _one_state(
+        accumulator: Accumulator, existed: Bools, old: Column, new: Column, joined: Sequence[int], failed: Failed
+    ) -> Column:
+        """Of two that are kept; to `failed` go the rows that made one of what cannot be one."""
+        if accumulator.aggregator is None:
+            return merge(accumulator, existed, old, new)
+        column, wrong = merged_states(accumulator.aggregator, new, old)
+        failed += [(joined[key], reason) for key, reason in wrong]
+        return column
+
+    def _added(
+        self, stored: Sequence[tuple[Bools, Column]], *, to_nothing: bool = False
+    ) -> tuple[list[Column], list[FunctionError]]:
+        """What is kept once the rows are added, and those that cannot be: then what is kept is of no use."""
+        merged, failed = list[Column](), Failed()
+        for accumulator, (existed, before), now in zip(self._accumulators, stored, self._new, strict=True):
+            if isinstance(now, StateFold):
+                column, wrong = now.onto(before)
+                failed += wrong
+            else:
+                column = now if to_nothing else merge(accumulator, existed, before, now)
+            merged.append(column)
+        errors = self._errors(failed)
+        if self._bounds:
+            errors += overflows(self._bounds, self.keys, self._rows_in, [column for _, column in stored])
+        by_offset = {error.offset: error for error in reversed(errors)}
+        return merged, [by_offset[offset] for offset in sorted(by_offset)]
+
+    def _errors(self, failed: Failed) -> list[FunctionError]:
+        if not failed:
+            return []
+        offsets, keys = self._rows_in.column("__offset"), self._rows_in.column("__key")
+        return [
+            FunctionError(offsets[at].as_py(), keys[at].as_py().decode("utf-8", "replace"), reason)
+            for at, reason in failed
+        ]
 
     def partial(self, tolerant: bool = False) -> Changes:
         """What the batch alone comes to, as output for the stage that merges it (`aggregates.accumulator_rows`)."""
-        if self._bounds:
-            none = [column for _, column in self._operation.state_rows(self._schema).decode([None] * len(self.keys))]
-            if failed := overflows(self._bounds, self.keys, self._rows_in, none):
-                if not tolerant:
-                    raise failed[0]
-                return without_failed(self._rows_in, failed, lambda left: self._again(left).partial(tolerant=True))
-        values = self._operation.partial_rows(self._schema).encode(self._new)
+        nothing = self._operation.state_rows(self._schema).decode([None] * len(self.keys))
+        kept, failed = self._added(nothing, to_nothing=True)
+        if failed:
+            if not tolerant:
+                raise failed[0]
+            return without_failed(self._rows_in, failed, lambda left: self._again(left).partial(tolerant=True))
+        values = self._operation.partial_rows(self._schema).encode(kept)
         return Changes([], list(zip(self.keys, values, strict=True)))
 
 
 def _results(
-    aggregates: Sequence[Aggregate], accumulators: Sequence[Accumulator], columns: Sequence[Column]
+    aggregates: Sequence[Aggregate],
+    accumulators: Sequence[Accumulator],
+    columns: Sequence[Column],
+    schema: pa.Schema,
 ) -> list[tuple[str, pa.Array]]:
     fields: list[tuple[str, pa.Array]] = []
     left = iter(zip(accumulators, columns, strict=True))
     for aggregate in aggregates:
         accumulator, column = next(left)
-        if aggregate.function is Function.MEAN:
+        if aggregate.aggregator is not None:
+            types = [schema.field(name).type for name in aggregate.columns]
+            fields.append((aggregate.name, results_of(aggregate.aggregator, types, column)))
+        elif aggregate.function is Function.MEAN:
             _, counted = next(left)
             if accumulator.kind is Kind.DECIMAL:
                 fields.append((aggregate.name, _decimal_means(column, counted, accumulator.logical.scale)))

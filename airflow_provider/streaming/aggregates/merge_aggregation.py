@@ -30,10 +30,10 @@ class PartialAggregation(Operation):
 
     def __post_init__(self) -> None:
         """Refuse what depends on the order of the rows, which nobody knows any more after a repartition."""
-        if names := [aggregate.name for aggregate in self.aggregates if aggregate.function.by_order]:
+        if names := [aggregate.name for aggregate in self.aggregates if not aggregate.mergeable]:
             raise ConfigurationError(
                 f"The aggregates {', '.join(map(repr, names))} cannot be combined before a repartition: the order of "
-                "the rows is not defined behind it."
+                "the rows is not defined behind it, or they have no merge()."
             )
 
     @property
@@ -129,4 +129,4 @@ def _merging(accumulator: Accumulator, column: str) -> Accumulator:
     """How parts of an accumulator are put together: numbers that were counted are added."""
     function = Function.SUM if accumulator.function is Function.COUNT else accumulator.function
     kind = Kind.INTEGER if accumulator.function is Function.COUNT else accumulator.kind
-    return dataclasses.replace(accumulator, function=function, column=column, kind=kind)
+    return dataclasses.replace(accumulator, function=function, column=column, kind=kind, where=None)

@@ -196,12 +196,14 @@ class _Open:
 
     Args:
         olds: what was kept of it, and under which key.
+        joined: of each of these, the place of the row that made it one with those before.
     """
 
-    __slots__ = ("end", "into", "olds", "start")
+    __slots__ = ("end", "into", "joined", "olds", "start")
 
     def __init__(self, start: int, end: int, olds: list[tuple[bytes, StoredSession]]) -> None:
         self.start, self.end, self.olds = start, end, olds
+        self.joined = [0] * len(olds)
         self.into: _Open | None = None
 
     def last(self) -> _Open:
@@ -211,8 +213,9 @@ class _Open:
             found = found.into
         return found
 
-    def absorb(self, other: _Open) -> None:
-        """Become one with another."""
+    def absorb(self, other: _Open, place: int) -> None:
+        """Become one with another, by the row of a place."""
+        self.joined += [place] * len(other.olds) if self.olds else other.joined
         self.start, self.end = min(self.start, other.start), max(self.end, other.end)
         self.olds += other.olds
         other.into = self
@@ -244,7 +247,8 @@ class GroupedSessions:
         grouped = self._operation.grouped(self._batch.with_rows(self._rows.set_column(index, "__key", keys)))
         most = max(1, max((len(session.olds) for session in sessions), default=1))
         olds = [[s.olds[n][1].row if n < len(s.olds) else None for s in sessions] for n in range(most)]
-        rows, results, failed = grouped.merged(olds)
+        joined = [[s.joined[n] if n < len(s.olds) else 0 for s in sessions] for n in range(1, most)]
+        rows, results, failed = grouped.merged(olds, joined)
         if failed:
             if not tolerant:
                 raise failed[0]
@@ -293,13 +297,13 @@ class GroupedSessions:
                 found += [_Open(s.start, s.end, [(key, s)]) for s in decode_sessions(value)]
         times, marks = (self._rows.column(name).to_pylist() for name in (EVENT_MS, _MARK_MS))
         placed = []
-        for group, time, mark in zip(self._groups, times, marks, strict=True):
+        for place, (group, time, mark) in enumerate(zip(self._groups, times, marks, strict=True)):
             sessions = by_group.setdefault(group, [])
             mine = _Open(time, time + gap, [])
             others = []
             for session in sessions:
                 if session.end > mark and session.start <= mine.end and session.end >= time:
-                    mine.absorb(session)
+                    mine.absorb(session, place)
                 else:
                     others.append(session)
             by_group[group] = [*others, mine]

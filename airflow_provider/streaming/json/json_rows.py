@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,7 +26,7 @@ def json_rows(fields: Sequence[tuple[str, pa.Array]]) -> list[bytes]:
 
     Numbers are written so that they read back the same; a NaN or an infinity is written as a text, as Spark's
     ``to_json`` does; timestamps and dates as ISO 8601, years outside 0 to 9999 with a sign, such as ``+10000-01-01``;
-    a struct as an object.
+    a list as an array, a struct as an object.
     """
     joined: pa.Array = _joined([pa.scalar("{", pa.string()), *_members(fields), pa.scalar("}", pa.string())])
     rows: list[bytes] = joined.cast(pa.binary()).to_pylist()
@@ -66,8 +67,11 @@ def _texts(column: pa.Array) -> pa.Array:
         return _texts(column.dictionary).take(column.indices)
     if pa.types.is_struct(kind):
         fields = [(kind.field(at).name, column.field(at)) for at in range(kind.num_fields)]
-        texts = pa.array(json_rows(fields), pa.binary()).cast(pa.string())
-        return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string())) if column.null_count else texts
+        objects = pa.array(json_rows(fields), pa.binary()).cast(pa.string())
+        return pc.if_else(column.is_valid(), objects, None) if column.null_count else objects
+    if pa.types.is_list(kind):
+        elements = pc.fill_null(_texts(column.flatten()), "null").to_pylist()
+        return pa.array([None if at is None else f"[{','.join(elements[at])}]" for at in _slices(column)], pa.string())
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
     texts = iso_times(column) if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) else column.cast(pa.string())
@@ -76,6 +80,13 @@ def _texts(column: pa.Array) -> pa.Array:
             [None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()], pa.string()
         )
     return pc.binary_join_element_wise('"', texts, '"', "")
+
+
+def _slices(column: pa.Array) -> list[slice | None]:
+    """Where the elements of each list are among those of all; None of a null."""
+    ends = list(itertools.accumulate(pc.fill_null(pc.list_value_length(column), 0).to_pylist(), initial=0))
+    found = map(slice, ends, ends[1:])
+    return [at if valid else None for at, valid in zip(found, column.is_valid().to_pylist(), strict=True)]
 
 
 def iso_times(column: pa.Array) -> pa.Array:
@@ -136,6 +147,9 @@ def python_values(column: pa.Array) -> list[Any]:
         fields = {field.name: python_values(pc.struct_field(column, field.name)) for field in column.type}
         rows = zip(column.is_valid().to_pylist(), *fields.values(), strict=True)
         return [dict(zip(fields, values, strict=True)) if there else None for there, *values in rows]
+    if pa.types.is_list(column.type):
+        elements = python_values(column.flatten())
+        return [None if at is None else elements[at] for at in _slices(column)]
     if pa.types.is_float32(column.type):
         return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
     try:

@@ -8,6 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
+
 _NAMES: Final = {
     pa.string(): "STRING",
     pa.large_string(): "STRING",
@@ -22,6 +24,11 @@ _NAMES: Final = {
 }
 _MOST_DIGITS: Final = 38
 """Of Spark's decimals; a mean is kept with more."""
+_ARROW: Final = {name: kind for kind, name in _NAMES.items() if kind != pa.large_string()} | {
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
+}
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+)(?:,(\d+))?\)")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -31,11 +38,32 @@ def json_type(kind: pa.DataType) -> str | None:
         return "TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP"
     if pa.types.is_decimal(kind):
         return f"DECIMAL({min(kind.precision, _MOST_DIGITS)},{kind.scale})"
+    if pa.types.is_list(kind):
+        element = json_type(kind.value_type)
+        return None if element is None else f"ARRAY<{element}>"
     if pa.types.is_struct(kind):
         fields = [(quoted(field.name), json_type(field.type)) for field in kind]
         whole = ", ".join(f"{name}: {named}" for name, named in fields)
         return None if None in (named for _, named in fields) else f"STRUCT<{whole}>"
     return _NAMES.get(kind)
+
+
+def arrow_type(ddl: str) -> pa.DataType | None:
+    """The type of a name in Spark DDL: of a plain value, an ARRAY or a STRUCT; None for another."""
+    columns = parse_schema(f"value {ddl}")
+    return _arrow_type(columns["value"]) if columns is not None and list(columns) == ["value"] else None
+
+
+def _arrow_type(kind: SqlType) -> pa.DataType | None:
+    if kind.name in ("ARRAY", "STRUCT"):
+        inner = [_arrow_type(one) for one in kind.elements or kind.fields.values()]
+        if not inner or None in inner:
+            return None
+        return pa.list_(inner[0]) if kind.elements else pa.struct(list(zip(kind.fields, inner, strict=True)))
+    if (digits := _DECIMAL.fullmatch("".join(kind.text.split()))) is not None:
+        precision, scale = int(digits[1]), int(digits[2] or 0)
+        return pa.decimal128(precision, scale) if scale <= precision <= 38 and precision else None
+    return _ARROW.get(kind.name)
 
 
 def without_json_type(schema: pa.Schema | None, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -75,6 +103,10 @@ def type_name(kind: pa.DataType | None) -> str:
         return "string"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{type_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in kind)}>"
     names = {
         pa.bool_(): "boolean",
         pa.float32(): "float",

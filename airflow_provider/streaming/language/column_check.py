@@ -91,15 +91,15 @@ def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) 
             f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
             "two fields of one name. Name it otherwise with alias()."
         )
-    if aggregate.column is None:
-        return
-    function = aggregate.function
-    kind = find_column(f"aggregate(), in {aggregate.name!r},", aggregate.column, columns)
-    if kind is None or function is Function.COUNT:
-        return
-    if not (kind.is_number if function.adds else kind.is_ordered):
+    function, own = aggregate.function, aggregate.aggregator
+    taken = own.taken if own is not None else ("number" if function.adds else "ordered",)
+    for at, column in enumerate((aggregate.column,) if own is None else aggregate.columns):
+        kind = None if column is None else find_column(f"aggregate(), in {aggregate.name!r},", column, columns)
+        needed = "any" if function is Function.COUNT else taken[min(at, len(taken) - 1)]
+        if kind is None or needed == "any" or (kind.is_number if needed == "number" else kind.is_ordered):
+            continue
         raise ConfigurationError(
-            f"{aggregate.name!r} cannot be kept: {function.value} of column {aggregate.column!r} of type {kind.text}. "
+            f"{aggregate.name!r} cannot be kept: {aggregate.function_name} of column {column!r} of type {kind.text}. "
             "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
         )
 

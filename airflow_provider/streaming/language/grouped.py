@@ -183,19 +183,21 @@ class GroupedStream:
             raise ConfigurationError(
                 f"aggregate() got {ordered[0].name!r}, which depends on the order of the records, and grouping by "
                 f"{self.key!r} brings those of several partitions of {self.stream.topic!r} together in no certain "
-                "order: take min() or max(), or process() with a column that says the order; or, if the records' key "
-                f"is {self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
+                "order: take min() or max(), or give first() and last() by=, a column that says the order; or, if the "
+                f"records' key is {self.by[0]!r}, say stream({self.stream.topic!r}, key={self.by[0]!r})."
             )
         if emit not in get_args(Emit):
             raise ConfigurationError(f"aggregate() got emit={emit!r}: give {' or '.join(map(repr, get_args(Emit)))}.")
         if (columns := self.columns) is not None:
             for aggregate in aggregates:
                 check_aggregate(aggregate, self.by, columns)
-        combine = combine and self.repartitions and self.window is None
+        mergeable = all(aggregate.mergeable for aggregate in aggregates)
+        combine = combine and self.repartitions and self.window is None and mergeable
         window = {} if self.window is None else columns_after(_WINDOW_COLUMN, ())
         columns = self._with_key({**(window or {}), **dict.fromkeys(aggregate.name for aggregate in aggregates)})
         operation = self._aggregation(aggregates, emit)
-        result = self._result("aggregate", operation, columns, name, combine=combine)
+        made = self._result("aggregate", operation, columns, name, combine=combine)
+        result = dataclasses.replace(made, grouped=self._with_filters(aggregates))
         if emit == "update":
             return Table(result.text, key=self.key if self.window is None else f"{self.key},{WINDOW}", origin=result)
         time = self.stream.event_time
@@ -296,11 +298,12 @@ class GroupedStream:
                     'window("at", "1 hour") too, or leave emit out.'
                 )
             return Aggregation(aggregates, by=self._parts)
-        ordered = [aggregate for aggregate in aggregates if aggregate.function.by_order]
-        if ordered and isinstance(window, SessionWindow):
+        apart = [aggregate for aggregate in aggregates if not aggregate.mergeable]
+        if apart and isinstance(window, SessionWindow):
             raise ConfigurationError(
-                f"aggregate() names {ordered[0].name!r} in a session: where two sessions become one, nobody knows "
-                "which of their rows came first. Use min or max, or a window() of one size."
+                f"aggregate() names {apart[0].name!r} in a session: where two sessions become one, nobody knows "
+                "which of their rows came first, or how to merge() their states. Give first() and last() by=, an "
+                "Aggregator a merge(); or use a window() of one size."
             )
         if WINDOW in (self.key, *self.by, *(aggregate.name for aggregate in aggregates)):
             raise ConfigurationError(
@@ -311,6 +314,18 @@ class GroupedStream:
         if isinstance(window, Window):
             return WindowedAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
         return SessionAggregation(aggregates=aggregates, by=by, windows=window, delay_ms=delay_ms, emit=emit)
+
+    def _with_filters(self, aggregates: Sequence[Aggregate]) -> GroupedStream:
+        """The same with a column for the condition of each aggregate that has one, whether a row counts."""
+        stream = self.stream
+        for where, aggregate in {aggregate.where: aggregate for aggregate in aggregates}.items():
+            if where is None or aggregate.filter is None:
+                continue
+            try:
+                stream = stream.with_column(where, aggregate.filter)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"aggregate(), in {aggregate.name!r}, with filter=: {error}") from None
+        return dataclasses.replace(self, stream=stream)
 
     def _with_key(self, columns: Columns) -> Columns:
         """The columns of a result's rows: those of the key first, that of the record last."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
+from airflow_provider.streaming import Aggregator, StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.language.grouped import GroupedStream
@@ -125,6 +125,40 @@ _ORDERED: Final = (
 )
 
 
+class _Pairs(Aggregator):
+    """Which amounts came together with which products: a state of a dict, a result of an array."""
+
+    result_type = "ARRAY<STRING>"
+
+    def zero(self) -> Any:
+        return {}
+
+    def add(self, state: Any, *values: Any) -> Any:
+        pair = f"{values[0]}/{values[1]}"
+        return state | {pair: state.get(pair, 0) + 1}
+
+    def merge(self, state: Any, other: Any) -> Any:
+        return {pair: state.get(pair, 0) + other.get(pair, 0) for pair in sorted({*state, *other})}
+
+    def result(self, state: Any) -> Any:
+        return [f"{number} of {pair}" for pair, number in sorted(state.items())]
+
+
+_OF_STATES: Final = (
+    F.max_by("amount", "id").alias("newest"),
+    F.min_by("id", "amount").alias("cheapest"),
+    F.first("amount", by="at").alias("earliest"),
+    F.last("amount", ignorenulls=True, by="at").alias("latest"),
+    F.count_distinct("amount").alias("amounts"),
+    F.approx_count_distinct("id").alias("about"),
+    F.collect_list("amount", limit=100).alias("list"),
+    F.collect_set("amount", limit=100).alias("set"),
+    F.top("id", 3, by="amount").alias("top"),
+    F.approx_percentile("id", [0.1, 0.5]).alias("quantiles"),
+    F.udaf(_Pairs(), "product", "amount").alias("pairs"),
+)
+
+
 def _longest_row(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
     """An output for every row; now and then the key is forgotten."""
     ids = state.get() or []
@@ -162,6 +196,8 @@ def _in_time() -> Iterator[tuple[str, Operation]]:
             for where, grouped in groups.items():
                 result = grouped(kind).aggregate(*_MERGED, name="windows", emit=emit)
                 yield f"{name}-{emit}{where}", _orders(result, once=emit == "close")
+        states = groups["-repartitioned"](kind).aggregate(*_OF_STATES, name="windows", emit="close")
+        yield f"{name}-states", _orders(states, once=True)
 
 
 def _joins() -> Iterator[tuple[str, Operation]]:
@@ -188,6 +224,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "aggregate": _orders(_PLAIN.group_by("customer").aggregate(*_MERGED, *_ORDERED, name="sums")),
     "aggregate-combined": _orders(_PLAIN.group_by("product").aggregate(*_MERGED, name="sums")),
     "aggregate-each-row": _orders(_PLAIN.group_by("product").aggregate(*_MERGED, name="sums", combine=False)),
+    "aggregate-states": _orders(
+        _PLAIN.group_by("customer").aggregate(*_OF_STATES, F.variance("amount").alias("variance"), name="sums")
+    ),
+    "aggregate-states-combined": _orders(_PLAIN.group_by("product").aggregate(*_OF_STATES, name="sums")),
     "process": _orders(_PLAIN.group_by("customer").process(_longest_row, ["id", "amount"], name="ids"), once=True),
     "process-repartitioned": _orders(
         _PLAIN.group_by("product").process(_longest_row, ["id", "amount"], name="ids"), once=True

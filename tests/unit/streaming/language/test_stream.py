@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, stream, table, window
+from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
@@ -137,6 +137,29 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("missing-column", lambda: KEYED.group_by("customer").aggregate(F.sum("amuont")), r"did you mean 'amount'\?"),
     ("result-as-key", lambda: KEYED.group_by("customer").aggregate(F.count().alias("customer")), r"two fields of one"),
     ("last", lambda: ORDERS.group_by("customer").aggregate(F.last("amount")), r"in no certain order: take min\(\)"),
+    (
+        "last-of-some",
+        lambda: ORDERS.group_by("customer").aggregate(F.last("amount", filter="amount > 1")),
+        r"in no certain order: take min\(\) or max\(\), or give first\(\) and last\(\) by=",
+    ),
+    (
+        "last-in-a-session",
+        lambda: TIMED.group_by("k", session_window("at", "1 minute"), trust_partitioning=True).aggregate(F.last("k")),
+        r"in a session: where two sessions become one, .* Give first\(\) and last\(\) by=",
+    ),
+    (
+        "column-of-a-filter",
+        lambda: KEYED.group_by("customer").aggregate(F.count(filter="amuont > 1")),
+        r"aggregate\(\), in 'count FILTER \(WHERE amuont > 1\)', with filter=: .*did you mean 'amount'\?",
+    ),
+    (
+        "aggregate-in-a-filter",
+        lambda: KEYED.group_by("customer").aggregate(F.count(filter="amount > avg(amount)")),
+        r"with filter=: .*avg\(\) is of many rows",
+    ),
+    ("column-by", lambda: KEYED.group_by("customer").aggregate(F.max_by("customer", "at")), r"'at', which does not"),
+    ("top-of-arrays", lambda: ORDERS.group_by("customer").aggregate(F.top("tags", 2)), r"top of column 'tags' of type"),
+    ("spread-of-texts", lambda: KEYED.group_by("amount").aggregate(F.stddev("customer")), r"stddev of column 'cust"),
     ("name", lambda: KEYED.group_by("customer").aggregate(F.count(), name="a/b"), r"aggregate\(\) name 'a/b'"),
     (
         "step-of-a-table",
@@ -192,6 +215,22 @@ def test_what_cannot_be_is_refused_in_one_line_where_it_is_written(make: Callabl
 def test_order_is_kept_where_the_grouping_column_is_the_key() -> None:
     KEYED.group_by("customer").aggregate(F.last("amount"))
     ORDERS.group_by("customer", trust_partitioning=True).aggregate(F.first("amount"))
+
+
+def test_column_that_says_the_order_is_taken_behind_an_internal_topic_and_in_a_session() -> None:
+    ORDERS.group_by("amount").aggregate(F.last("customer", by="amount"), F.max_by("customer", "amount"))
+    TIMED.group_by("k", session_window("at", "1 minute")).aggregate(F.first("k", by="at"), F.top("k", 2, by="at"))
+
+
+def test_condition_of_an_aggregate_is_a_column_of_the_rows_once_for_each_condition() -> None:
+    aggregates = [F.count(filter="amount > 1"), F.sum("amount", filter="amount > 1"), F.count(filter="amount > 2")]
+
+    result = KEYED.group_by("customer").aggregate(*(a.alias(str(at)) for at, a in enumerate(aggregates)))
+
+    named = [(step.name, step.expression) for step in result.grouped.steps if isinstance(step, WithColumn)]
+    assert named == [(aggregates[0].where, "amount > 1"), (aggregates[2].where, "amount > 2")]
+    assert result.operation.columns == (aggregates[0].where, "amount", aggregates[2].where)
+    assert result.grouped.by_record_key
 
 
 def test_schema_that_only_spark_understands_is_left_to_it() -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import Aggregator, StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
 from airflow_provider.streaming.language.sink import Sink
@@ -17,7 +17,7 @@ from airflow_provider.streaming.operations.process import Process, Row, ValueSta
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.planner.stage_planner import plan_stages
-from airflow_provider.streaming.terms.steps import CompositeKey
+from airflow_provider.streaming.terms.steps import CompositeKey, step_text
 
 SCHEMA = "customer STRING, country STRING, amount DOUBLE"
 ORDERS = stream("orders", schema=SCHEMA)
@@ -55,6 +55,41 @@ def test_trusted_partitioning_needs_no_internal_topic() -> None:
     (stage,) = plan_stages("app", [ORDERS.group_by("country", trust_partitioning=True).aggregate(SPENT).sink("out")])
 
     assert stage.trust_partitioning
+
+
+def test_aggregate_without_merge_is_not_combined_and_neither_are_those_beside_it() -> None:
+    class InOrder(Aggregator):
+        result_type = "STRING"
+
+        def zero(self) -> str:
+            return ""
+
+        def add(self, state: str, *values: object) -> str:
+            return state + str(values[0])
+
+        def result(self, state: str) -> str:
+            return state
+
+    result = KEYED.group_by("country").aggregate(SPENT, F.udaf(InOrder(), "customer"))
+
+    before, behind = plan_stages("app", [result.sink("out")])
+
+    assert before.operation == Repartition(("amount", "customer"))
+    assert behind.operation.text == "aggregate sum(amount) AS spent, InOrder(customer) AS InOrder(customer)"
+
+
+def test_condition_goes_through_an_internal_topic_as_a_column() -> None:
+    spent = F.sum("amount", filter="customer IS NOT NULL").alias("spent")
+    grouped = KEYED.union(ORDERS).group_by("country")
+
+    combined = plan_stages("app", [grouped.aggregate(spent).sink("out")])
+    each = plan_stages("app", [grouped.aggregate(spent, combine=False).sink("out")])
+
+    assert [[step_text(step) for step in stage.steps] for stage in combined[:2]] == [
+        [f"with_column {spent.where} = customer IS NOT NULL"]
+    ] * 2
+    assert combined[0].operation.text == "combine sum(amount WHERE customer IS NOT NULL) AS spent"
+    assert each[0].operation == Repartition(("amount", str(spent.where)))
 
 
 def test_another_group_goes_through_an_internal_topic_in_parts() -> None:
