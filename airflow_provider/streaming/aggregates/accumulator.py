@@ -268,8 +268,8 @@ def merge(accumulator: Accumulator, existed: npt.NDArray[np.bool_], old: Column,
             return _picked(~new.ok if accumulator.ignorenulls else np.zeros(len(new.ok), bool), old, new)
         case Function.MIN | Function.MAX:
             return _picked(_old_wins(accumulator, old, new), old, new)
-        case Function.MEAN:
-            raise AssertionError("A mean keeps a sum and a count.")
+        case Function.MEAN | Function.STATE:
+            raise AssertionError("A mean keeps a sum and a count, and a state is folded by its aggregator.")
         case _:
             assert_never(accumulator.function)
 

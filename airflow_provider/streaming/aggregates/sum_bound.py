@@ -36,14 +36,14 @@ class SumBound:
     Args:
         at: the accumulator's index.
         type_name: of the sum, as Spark names it.
-        of: how its values are taken from the rows.
+        accumulator: how its values are taken from the rows.
         least: the least value that has room.
         reach: no sum of any of the batch's values is greater, by amount.
     """
 
     at: int
     column: str
-    of: Accumulator
+    accumulator: Accumulator
     type_name: str
     least: Decimal | int
     greatest: Decimal | int
@@ -59,16 +59,22 @@ class SumBound:
             reach = int(amount) * len(values)
             least, greatest = -(2**63), 2**63 - 1
             return cls(
-                at=at, column=column, of=accumulator, type_name="BIGINT", least=least, greatest=greatest, reach=reach
+                at=at,
+                column=column,
+                accumulator=accumulator,
+                type_name="BIGINT",
+                least=least,
+                greatest=greatest,
+                reach=reach,
             )
-        greatest = Decimal((0, (9,) * logical.precision, -logical.scale))
+        most = Decimal((0, (9,) * logical.precision, -logical.scale))
         return cls(
             at=at,
             column=column,
-            of=accumulator,
+            accumulator=accumulator,
             type_name=f"DECIMAL({logical.precision},{logical.scale})",
-            least=greatest.copy_negate(),  # a minus would round to the context's 28 digits
-            greatest=greatest,
+            least=most.copy_negate(),  # a minus would round to the context's 28 digits
+            greatest=most,
             reach=Decimal(amount) * len(values),
         )
 
@@ -78,7 +84,7 @@ class SumBound:
         bound = float(self.greatest) * _SAFE
         if float(self.reach) + amounts.max(initial=0.0) < bound:
             return None
-        values = pc.abs(self.of.values(rows).cast(pa.float64(), safe=False))
+        values = pc.abs(self.accumulator.values(rows).cast(pa.float64(), safe=False))
         table = pa.table({"key": rows.column("__key"), "amount": values})
         grouped = table.group_by("key", use_threads=False).aggregate([("amount", "sum")])
         by_key = dict(zip(grouped.column("key").to_pylist(), grouped.column("amount_sum").to_pylist(), strict=True))
@@ -118,7 +124,7 @@ def overflows(
         return []
     totals = {keys[at]: [bound.kept(kept, at) for bound in bounds] for at in np.flatnonzero(suspects).tolist()}
     of_suspects = rows.filter(pc.is_in(rows.column("__key"), value_set=pa.array(list(totals), pa.binary())))
-    values = [bound.of.values(of_suspects).to_pylist() for bound in bounds]
+    values = [bound.accumulator.values(of_suspects).to_pylist() for bound in bounds]
     failures = []
     offsets, owners = of_suspects.column("__offset").to_pylist(), of_suspects.column("__key").to_pylist()
     for offset, key, *added in zip(offsets, owners, *values, strict=True):

@@ -238,7 +238,7 @@ def test_percentile_of_few_values_is_one_of_them_and_of_none_is_null() -> None:
 
 # -- bounds ---------------------------------------------------------------------------------------------------------
 
-BOUNDED = {
+BOUNDED: dict[str, tuple[Callable[[int], Aggregate], str]] = {
     "distinct": (lambda limit: F.count_distinct("text", limit=limit), "count_distinct"),
     "list": (lambda limit: F.collect_list("text", limit=limit), "collect_list"),
     "set": (lambda limit: F.collect_set("text", limit=limit), "collect_set"),

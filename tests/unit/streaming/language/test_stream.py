@@ -8,6 +8,7 @@ import pytest
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
 
@@ -225,7 +226,8 @@ def test_column_that_says_the_order_is_taken_behind_an_internal_topic_and_in_a_s
 def test_condition_of_an_aggregate_is_a_column_of_the_rows_once_for_each_condition() -> None:
     aggregates = [F.count(filter="amount > 1"), F.sum("amount", filter="amount > 1"), F.count(filter="amount > 2")]
 
-    result = KEYED.group_by("customer").aggregate(*(a.alias(str(at)) for at, a in enumerate(aggregates)))
+    result = KEYED.group_by("customer").aggregate(*(a.alias(str(at)) for at, a in enumerate(aggregates))).origin
+    assert isinstance(result, Result)
 
     named = [(step.name, step.expression) for step in result.grouped.steps if isinstance(step, WithColumn)]
     assert named == [(aggregates[0].where, "amount > 1"), (aggregates[2].where, "amount > 2")]
