@@ -175,8 +175,8 @@ log = structlog.get_logger(__name__)
 class CheckDrillReadinessOperator(ControlOperator):
     """Refuses a drill of an application whose failures are not answered, or that has one that is not repaired yet.
 
-    It refuses too where a disk could not take the worst case of the drill's kind (`control.drill_fault.Room`): stores
-    that are restored afresh beside those that are kept.
+    It refuses too where a disk could not take the worst case of the drill's kind (`control.records.drill_fault.Room`):
+    stores that are restored afresh beside those that are kept.
 
     It listens until the application's watcher says that it watches, for ten seconds at most. That every task has its
     warm standbys is `StandbyLagSensor`'s to say.

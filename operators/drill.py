@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InjectFaultOperator(ControlOperator):
-    """Has an instance do to itself what the kind of the drill says (`control.drill_fault`). Waits until it has.
+    """Has an instance do to itself what the kind of the drill says (`control.records.drill_fault`). Waits until it has.
 
     A run injects one fault, however often this is tried or cleared: the choice is noted in the assignment topic, in the
     same fenced transaction as the command, under an id made of DAG, run and task. A later try finds the note and waits

@@ -60,9 +60,9 @@ class CreateChangelogTopicsOperator(ControlOperator):
         application: path of the job file on this worker.
 
     Returns:
-        ``partitions`` (by stage where the job was described), the names of the ``changelogs`` and of the ``control``
-        topics, which were ``created``, and of a described job its description as ``job``, for people as ``text``, and
-        as a picture in Mermaid's words as ``mermaid``.
+        ``partitions`` (by stage where the topics are made from the job's file), the names of the ``changelogs`` and of
+        the ``control`` topics, which were ``created``, and from the file the job's description as ``job``, for people
+        as ``text``, and as a picture in Mermaid's words as ``mermaid``.
 
     Raises:
         ConfigurationError: the job file does not say what its job is, or neither it nor a source is named.

@@ -60,8 +60,8 @@ class Instance:
         conf: Spark settings, besides the application's.
         env_vars: environment, besides the application's.
         placement: ``"worker"``: the deploy task launches it on the worker of its queue. ``"supervised"``: systemd,
-            Kubernetes or another supervisor starts ``stateful-streams run --supervised`` under this name, and Airflow
-            waits for that wherever it would launch; folders and settings are the supervisor's, not this file's.
+            Kubernetes or another supervisor starts ``python -m airflow_provider run --supervised`` under this name, and
+            Airflow waits for that wherever it would launch; folders and settings are the supervisor's, not this file's.
         python: the job's own interpreter on the workers of its queue, besides the application's.
 
     Raises:

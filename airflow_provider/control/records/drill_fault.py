@@ -67,7 +67,7 @@ class DrillSpec:
             answered, because all tasks go on.
         error_kind: the error with which the failed task has to be found; None where it does not matter.
         room: for what disks need room at the worst.
-        reports: whether the instance reports how it ended (`control.status.FaultStatus`).
+        reports: whether the instance reports how it ended (`control.records.status.FaultStatus`).
         ends_process: whether the instance's process ends by it, so that it cannot report that it did it.
         until_moved: whether it lasts until the instance's tasks run elsewhere, for `LONGEST_FAULT_S` at the most. So
             there has to be one.

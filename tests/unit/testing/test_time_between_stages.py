@@ -90,6 +90,16 @@ def test_silent_partition_is_waited_for_a_minute() -> None:
         assert tester.counts.late == 1
 
 
+def test_partition_of_which_a_filter_leaves_nothing_is_waited_for_a_minute() -> None:
+    with JobTester(hourly(RIDES.filter("km > 0", name="none")), partitions=2) as tester:
+        tester.pipe_inputs([ride(0, 1), ride(1, 1)])
+        tester.pipe_input(ride(0, 2 * _HOUR))
+        for at in (2, 3, 4):
+            tester.pipe_input(ride(1, at * _HOUR, km=0))
+            tester.advance_wall_clock("25 seconds")
+        assert closed(tester) == [(0, 2)]
+
+
 def test_idle_timeout_moves_the_time_of_what_is_behind_a_topic() -> None:
     rides = stream(
         "rides", schema="city STRING, at BIGINT", event_time="at", watermark="0 seconds", idle_timeout="5 minutes"

@@ -27,21 +27,29 @@ class _Idle:
 
     Args:
         task: itself: one that was opened again begins anew.
+        counted: how many records have moved its time, or could have.
         since_s: when that was known first, by the clock.
         confirmed_s: when it was known last.
     """
 
     task: Task
     generation: int
-    source_offset: int | None
+    counted: int
     since_s: float
     confirmed_s: float
     time: StreamTime
 
     def goes_on(self, task: Task, now_s: float, max_gap_s: float) -> bool:
-        """Whether it has had no input since, as far as is known."""
+        """Whether it has had no input since that counts, as far as is known: what a filter drops moves no time."""
         same = task is self.task and task.plan.generation == self.generation
-        return same and task.source_offset == self.source_offset and now_s - self.confirmed_s <= max_gap_s
+        return same and _counted(task) == self.counted and now_s - self.confirmed_s <= max_gap_s
+
+
+def _counted(task: Task) -> int:
+    record = task.commit_record
+    if record is None:
+        return 0
+    return record.processed - record.failed - sum(record.filtered.get(name, 0) for name in task.job.input.filters)
 
 
 class IdleTime:
@@ -95,7 +103,7 @@ class IdleTime:
         return _Idle(
             task=task,
             generation=task.plan.generation,
-            source_offset=task.source_offset,
+            counted=_counted(task),
             since_s=now_s if since is None else since.since_s,
             confirmed_s=now_s,
             time=StreamTime.after(record) if since is None else since.time,

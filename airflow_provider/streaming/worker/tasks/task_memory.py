@@ -16,7 +16,14 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.replica import Replica
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import FailureStatus, RestorePhase, RestoreStatus, TaskState, TaskStatus
+from airflow_provider.control.records.status import (
+    FailureStatus,
+    RestorePhase,
+    RestoreStatus,
+    TaskState,
+    TaskStatus,
+    TimeStatus,
+)
 from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.error_text import error_text
@@ -264,7 +271,7 @@ def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecor
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,
         stream_time_ms=None if record is None else record.stream_time_ms,
-        time=job.operation.time_status(StreamTime.after(record), job.input.sides),
+        time=_time_status(job, StreamTime.after(record)),
         first_commit_at_ms=ownership.first_commit_at_ms,
         owned_at_ms=ownership.owned_at_ms,
     )
@@ -328,3 +335,12 @@ class PartitionCheck:
         # Where none explains all of them, the one that explains most is the topic's.
         self._candidates = whole or [max(self._candidates, key=lambda name: int(fits[name].sum()))]
         return [] if whole else [groups[at] for at in np.flatnonzero(~fits[self.partitioner]).tolist()]
+
+
+def _time_status(job: StageSpec, time: StreamTime) -> TimeStatus:
+    """How far event time is; where a task before it has told nothing yet, that one is waited for."""
+    status = job.operation.time_status(time, job.input.sides)
+    silent = [task for side in job.input.upstream for task in side if task not in time.marks]
+    if status.watermark_ms is not None or status.held_back_by is not None or not silent:
+        return status
+    return dataclasses.replace(status, held_back_by=f"task {silent[0]}")
