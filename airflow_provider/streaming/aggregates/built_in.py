@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 
+Gives = Literal["value", "values", "count", "double"]
+
 
 @dataclass(frozen=True)
 class BuiltIn(Aggregator):
@@ -40,7 +42,7 @@ class BuiltIn(Aggregator):
     taken: ClassVar[tuple[str, ...]] = ("ordered",)
     needed: ClassVar[slice] = slice(None)
     """In which columns a null leaves the row out."""
-    gives: ClassVar[Literal["value", "values", "count", "double"]]
+    gives: ClassVar[Gives]
     """What `result` is: a value of the first column, several, or a number."""
 
     @property
@@ -97,7 +99,7 @@ class Top(BuiltIn):
     ignorenulls: bool = False
 
     needed = slice(-1, None)
-    gives = "values"
+    gives: ClassVar[Gives] = "values"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -139,7 +141,7 @@ class Pick(Top):
     n: int = 1
     greatest: bool = True
 
-    gives = "value"
+    gives: ClassVar[Gives] = "value"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ class PickInOrder(BuiltIn):
     ignorenulls: bool
 
     needed = slice(0)
-    gives = "value"
+    gives: ClassVar[Gives] = "value"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -198,7 +200,7 @@ class CollectList(BuiltIn):
 
     limit: int
 
-    gives = "values"
+    gives: ClassVar[Gives] = "values"
 
     def zero(self) -> Any:
         """See `Aggregator.zero`."""
@@ -264,7 +266,7 @@ class CollectSet(CollectList):
 class CountDistinct(CollectSet):
     """How many values there are, or how many of several columns together; they are kept as by `CollectSet`."""
 
-    gives = "count"
+    gives: ClassVar[Gives] = "count"
 
     def result(self, state: Any) -> Any:
         """See `Aggregator.result`."""
@@ -283,7 +285,7 @@ class Moments(BuiltIn):
     root: bool
 
     taken = ("number",)
-    gives = "double"
+    gives: ClassVar[Gives] = "double"
 
     def zero(self) -> Any:
         """See `Aggregator.zero`."""
@@ -323,7 +325,7 @@ class ApproxCountDistinct(BuiltIn):
 
     lg_k: int
 
-    gives = "count"
+    gives: ClassVar[Gives] = "count"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -364,7 +366,8 @@ class ApproxCountDistinct(BuiltIn):
     def result(self, state: hll_sketch) -> int:
         """See `Aggregator.result`."""
         # By the registers alone: what a sketch estimates that was never merged depends on the order of its values.
-        return round(self.merge(state, state).get_estimate())
+        estimate: float = self.merge(state, state).get_estimate()
+        return round(estimate)
 
 
 _PENDING: Final = 256
@@ -389,7 +392,7 @@ class Quantiles(BuiltIn):
     many: bool
 
     taken = ("number",)
-    gives = "double"
+    gives: ClassVar[Gives] = "double"
 
     @property
     def parameters(self) -> tuple[str, ...]:
