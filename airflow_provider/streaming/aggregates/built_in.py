@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
 
+Gives = Literal["value", "values", "count", "double"]
+
 
 Gives = Literal["value", "values", "count", "double"]
 
