@@ -29,9 +29,6 @@ _decode: Final = msgspec.msgpack.Decoder().decode
 Gives = Literal["value", "values", "count", "double"]
 
 
-Gives = Literal["value", "values", "count", "double"]
-
-
 @dataclass(frozen=True)
 class BuiltIn(Aggregator):
     """One of them.
