@@ -25,7 +25,7 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import Ints
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
@@ -132,9 +132,8 @@ class SessionAggregation(AggregationInWindows):
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`."""
-        mark = batch.after.watermark_ms
-        if mark is None:
-            return changes
+        # There is none while a task before an internal topic has told nothing.
+        mark = NO_WATERMARK if batch.after.watermark_ms is None else batch.after.watermark_ms
         ends = time_prefix(mark + 1)  # behind it lies no session that has ended
         changed = dict(changes.state)
         touched = {key: decode_sessions(value) for key, value in changed.items() if key < ends}

@@ -20,6 +20,7 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -195,10 +196,9 @@ class WindowedAggregation(AggregationInWindows):
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`."""
-        watermark_ms, before_ms = batch.after.watermark_ms, batch.before.watermark_ms
-        if watermark_ms is None:
-            return changes
-        end = self._first_open(watermark_ms)
+        before_ms = batch.before.watermark_ms
+        # There is none while a task before an internal topic has told nothing.
+        end = self._first_open(NO_WATERMARK if batch.after.watermark_ms is None else batch.after.watermark_ms)
         new = sorted(changes.state, key=itemgetter(0))
         number = bisect.bisect_left(new, end, key=itemgetter(0))
         output = changes.output

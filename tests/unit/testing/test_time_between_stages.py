@@ -7,10 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.batch import KnownState
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
+from airflow_provider.streaming.operations.upstream_time import UpstreamTime, upstream_column
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+from airflow_provider.streaming.terms.windows import SessionWindow, Window
 from airflow_provider.testing import InputRecord, JobTester
 
 _HOUR: Final = 3_600_000
@@ -43,6 +50,24 @@ def test_rows_of_a_partition_that_is_behind_are_not_late() -> None:
         tester.pipe_input(ride(1, 3 * _HOUR))
         assert closed(tester) == [(0, 3)]
         assert tester.counts.late == 0
+
+
+@pytest.mark.parametrize("by", [window("at", "1 hour"), session_window("at", "1 hour")], ids=["window", "session"])
+def test_what_comes_out_before_any_time_is_told_has_the_name_of_its_window(by: Window | SessionWindow) -> None:
+    counted = RIDES.group_by("city", by).aggregate(F.count().alias("rides"))
+    operation = StatefulJob("app", counted.sink("out")).stages[1].operation
+    columns = {"__key": [b"graz"], "__offset": [0], EVENT_MS: [5], upstream_column(0): [NO_WATERMARK]}
+    told = UpstreamTime(sides=(NO_WATERMARK,))
+    nothing = KnownState({})
+    batch = Batch(key_name="city", rows=pa.table(columns), before=StreamTime(), after=StreamTime(), upstream=told)
+
+    placed = operation.place(batch, 0)
+    changes = operation.close(placed, operation.merge(placed, nothing, tolerant=False), nothing)
+
+    assert placed.after.watermark_ms is None
+    assert len(changes.state) == 1
+    (key, _) = changes.output[0]
+    assert key.startswith(b"graz@1970-01-01T00:00:00.0")
 
 
 def test_late_is_what_its_own_partition_has_passed() -> None:
