@@ -311,11 +311,11 @@ class _Ads:
     number: int = 0
 
     def some(self, chance: random.Random, number: int) -> list[Sent]:
-        """In one hour, so that none is late wherever it lies; a click before its impression now and then."""
+        """Within the watermark, so that none is late wherever it lies; a click before its impression now and then."""
         found = []
         for _ in range(number):
             self.number += 1
-            impression, at = f"i{chance.randrange(self.number)}", FIRST + timedelta(seconds=chance.randrange(3000))
+            impression, at = f"i{chance.randrange(self.number)}", FIRST + timedelta(seconds=chance.randrange(2400))
             found.append(self._shown(f"i{self.number}", at, chance))
             found += [
                 self._clicked(impression, at + timedelta(seconds=chance.randrange(-120, 800)), chance)
