@@ -55,26 +55,33 @@ def with_marks(raw: pa.Table, rows: pa.Table) -> pa.Table:
 
 def without_marks(
     rows: pa.Table, upstream: Sequence[Collection[str]], before: StreamTime
-) -> tuple[pa.Table, UpstreamTime]:
+) -> tuple[pa.Table, UpstreamTime | None]:
     """Part rows from marks, and say by what had been told how far time was at each row.
 
     Args:
         rows: with `MARK`, in the order of their offsets.
         upstream: by side, the tasks that write its rows; none of a side that is told nothing of.
         before: the time of the task before them.
+
+    Returns:
+        The time is None where the rows themselves move it: `upstream` is empty.
     """
-    told = np.flatnonzero(rows.column(MARK).is_valid().to_numpy())
-    left = rows.filter(pc.is_null(rows.column(MARK))).drop_columns([MARK]) if len(told) else rows.drop_columns([MARK])
+    told = rows.column(MARK).is_valid().to_numpy()
+    left = rows.drop_columns([MARK])
+    if told.any():
+        left = left.filter(pa.array(~told))
+    if not upstream:
+        return left, None
     marks = dict(before.marks)
     steps = [[watermark(marks, tasks)] for tasks in upstream]
-    some = rows.take(pa.array(told))
+    some = rows.filter(pa.array(told))
     for key, value in zip(some.column("__source_key").to_pylist(), some.column(MARK).to_pylist(), strict=True):
         mark = TimeMark.of(key, value)
         marks[str(mark.task)] = mark.watermark_ms
         for of_side, tasks in zip(steps, upstream, strict=True):
             of_side.append(max(of_side[-1], watermark(marks, tasks)))
     # How many marks came before each row.
-    at = np.searchsorted(told, np.setdiff1d(np.arange(rows.num_rows), told, assume_unique=True))
+    at = np.cumsum(told)[~told]
     for side, of_side in enumerate(steps):
         if upstream[side]:
             left = left.append_column(upstream_column(side), pa.array(np.array(of_side, np.int64)[at]))

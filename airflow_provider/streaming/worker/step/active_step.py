@@ -69,8 +69,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
         return
     end, before, upstream = int(rows.column("__offset")[-1].as_py()) + 1, StreamTime.after(last), None
     if task.job.input.from_stage:
-        rows, told = without_marks(rows, task.job.input.upstream, before)
-        upstream = told if task.job.input.upstream else None
+        rows, upstream = without_marks(rows, task.job.input.upstream, before)
     filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
     kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute

@@ -41,6 +41,7 @@ def test_least_counts_from_the_row_behind_the_mark_on() -> None:
 
     rows, time = without_marks(with_marks(raw, raw), [["0_0", "0_1"]], StreamTime())
 
+    assert time is not None
     assert rows.column("__offset").to_pylist() == [0, 2, 4, 6]
     assert rows.column(upstream_column(0)).to_pylist() == [NONE, NONE, 3, 5]
     assert (time.sides, dict(time.marks)) == ((7,), {"0_0": 7, "0_1": 9})
@@ -52,6 +53,7 @@ def test_what_was_told_before_is_known() -> None:
 
     rows, time = without_marks(with_marks(raw, raw), [["0_0", "0_1"]], StreamTime(marks={"0_0": 2, "0_1": 6}))
 
+    assert time is not None
     assert rows.column(upstream_column(0)).to_pylist() == [2, 6]
     assert time.sides == (6,)
 
@@ -61,6 +63,7 @@ def test_each_side_has_its_own_and_one_may_have_none() -> None:
 
     rows, time = without_marks(with_marks(raw, raw), [["0_0"], []], StreamTime())
 
+    assert time is not None
     assert rows.column(upstream_column(0)).to_pylist() == [4]
     assert upstream_column(1) not in rows.schema.names
     assert time.sides == (4, None)
@@ -71,7 +74,16 @@ def test_marks_alone_leave_no_row() -> None:
 
     rows, time = without_marks(with_marks(raw, raw), [["0_0"]], StreamTime())
 
+    assert time is not None
     assert (rows.num_rows, time.sides) == (0, (4,))
+
+
+def test_marks_are_no_rows_where_nobody_is_asked_how_far_time_is() -> None:
+    raw = arrived("a", told(0, 4), "b")
+
+    rows, time = without_marks(with_marks(raw, raw), [], StreamTime())
+
+    assert (rows.column("__offset").to_pylist(), time) == ([0, 2], None)
 
 
 @pytest.mark.parametrize(
