@@ -81,13 +81,11 @@ def place_by_side(batch: Batch) -> Batch:
     Returns:
         With columns for `times_before`.
     """
-    rows, before = batch.rows, batch.before
+    rows = batch.rows
     sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
     of_sides = batch.side_watermarks(sides, (0, 0))
-    known = before.side_watermarks_ms or (None, None)
-    for name, times, begin in zip(_BEFORE_MS, of_sides, known, strict=True):
-        first = NO_WATERMARK if begin is None else begin
-        rows = rows.append_column(name, pa.array(np.concatenate(([first], times))[: len(times)]))
+    for name, times, begin in zip(_BEFORE_MS, of_sides, batch.begins(len(of_sides)), strict=True):
+        rows = rows.append_column(name, pa.array(np.concatenate(([begin], times))[: len(times)]))
     return batch.placed(rows, batch.time_of_sides(batch.ends(of_sides), NO_WATERMARK))
 
 

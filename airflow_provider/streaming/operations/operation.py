@@ -24,7 +24,6 @@ from airflow_provider.streaming.operations.stream_time import (
     Ints,
     StreamTime,
     known,
-    side_watermarks,
     watermarks,
 )
 from airflow_provider.streaming.operations.upstream_time import UpstreamTime, upstream_column
@@ -66,38 +65,44 @@ class Batch:
         (of_side,) = self.side_watermarks(np.zeros(len(event_ms), np.int64), (delay_ms,))
         return of_side, self.time_of_sides(self.ends([of_side]))
 
-    def side_watermarks(self, sides: Ints, delays_ms: Sequence[int], waits_ms: Sequence[int] = (0, 0)) -> list[Ints]:
-        """By side, its watermark at each row.
+    def begins(self, sides: int) -> list[int]:
+        """By side, its watermark before the rows, `NO_WATERMARK` before there is one; a single side has the task's."""
+        before = (self.before.watermark_ms,) if sides == 1 else self.before.side_watermarks_ms or (None,) * sides
+        return [NO_WATERMARK if mark is None else mark for mark in before]
+
+    def side_watermarks(
+        self, sides: Ints, delays_ms: Sequence[int], waits_ms: Sequence[int] | None = None
+    ) -> list[Ints]:
+        """By side, its watermark at each row, `NO_WATERMARK` before there is one.
 
         Args:
-            delays_ms: as of `stream_time.side_watermarks`.
-            waits_ms: by side, how far behind what other tasks tell it is to be.
+            sides: by row, which it is of.
+            delays_ms: by side, by how much its watermark lies behind its greatest time, where no other task tells how
+                far it is.
+            waits_ms: by side, how far behind what other tasks tell it is to be; None for not at all.
         """
-        event_ms = self.rows.column(EVENT_MS).to_numpy()
-        before = self.before
-        if len(before.side_watermarks_ms) != len(delays_ms):
-            begins = (before.watermark_ms,) if len(delays_ms) == 1 else ()
-            before = dataclasses.replace(before, side_watermarks_ms=begins)
-        found = side_watermarks(event_ms, sides, delays_ms, before)
-        for side, wait_ms in zip(range(len(found)), waits_ms, strict=False):
+        event_ms, number = self.rows.column(EVENT_MS).to_numpy(), len(delays_ms)
+        found = list[Ints]()
+        waits = waits_ms or (0,) * number
+        for side, (delay, wait, begin) in enumerate(zip(delays_ms, waits, self.begins(number), strict=True)):
             if (name := upstream_column(side)) in self.rows.schema.names:
-                begin = (before.side_watermarks_ms or (None,) * len(found))[side]
                 told = self.rows.column(name).to_numpy()
-                told = np.where(told == NO_WATERMARK, told, told - wait_ms)
-                found[side] = np.maximum(told, NO_WATERMARK if begin is None else begin)
+                marks = np.where(told == NO_WATERMARK, told, told - wait)
+            else:
+                marks = np.maximum.accumulate(np.where(sides == side, event_ms - delay, NO_WATERMARK))
+            found.append(np.maximum(marks, begin))
         return found
 
-    def ends(self, of_sides: Sequence[Ints], waits_ms: Sequence[int] = (0, 0)) -> list[int]:
+    def ends(self, of_sides: Sequence[Ints], waits_ms: Sequence[int] | None = None) -> list[int]:
         """By side, its watermark behind the rows; see `side_watermarks`."""
-        before = self.before.side_watermarks_ms
-        found = list[int]()
-        for side, (of_side, wait_ms) in enumerate(zip(of_sides, waits_ms, strict=False)):
-            begin = self.before.watermark_ms if len(of_sides) == 1 else before[side] if before else None
-            end = int(of_side[-1]) if len(of_side) else NO_WATERMARK
+        found, number = list[int](), len(of_sides)
+        waits = waits_ms or (0,) * number
+        for side, (of_side, wait, begin) in enumerate(zip(of_sides, waits, self.begins(number), strict=True)):
             told = None if self.upstream is None else self.upstream.sides[side]
             if told is not None and told != NO_WATERMARK:
-                end = told - wait_ms
-            found.append(max(end, NO_WATERMARK if begin is None else begin))
+                found.append(max(told - wait, begin))
+            else:
+                found.append(int(of_side[-1]) if len(of_side) else begin)
         return found
 
     def time_of_sides(self, ends: Sequence[int], watermark_ms: int | None = None) -> StreamTime:

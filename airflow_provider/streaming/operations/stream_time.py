@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -65,21 +65,6 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     if before.watermark_ms is not None:
         marks = np.maximum(marks, before.watermark_ms)
     return marks, StreamTime(int(seen[-1]), int(marks[-1]))
-
-
-def side_watermarks(event_ms: Ints, sides: Ints, delays_ms: Sequence[int], before: StreamTime) -> list[Ints]:
-    """By side, its watermark at each row of a topic that two sides are in, `NO_WATERMARK` before there is one.
-
-    Args:
-        delays_ms: by side, by how much its watermark lies behind its greatest time.
-    """
-    begins = before.side_watermarks_ms or (None,) * len(delays_ms)
-    of_sides = list[Ints]()
-    for side, delay in enumerate(delays_ms):
-        begin = begins[side]
-        marks = np.where(sides == side, event_ms - delay, NO_WATERMARK)
-        of_sides.append(np.maximum(np.maximum.accumulate(marks), NO_WATERMARK if begin is None else begin))
-    return of_sides
 
 
 def known(mark: int) -> int | None:
