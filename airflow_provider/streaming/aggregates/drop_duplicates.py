@@ -123,7 +123,7 @@ class DropDuplicates(Operation):
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
 
-    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when its time lies before the watermark.
 
         The store has forgotten by then what it would have to be compared with.

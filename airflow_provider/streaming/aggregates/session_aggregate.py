@@ -100,7 +100,7 @@ class SessionAggregation(AggregationInWindows):
         rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
 
-    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when the session that it alone would make has ended."""
         return event_ms + self.windows.gap_ms > marks
 

@@ -29,6 +29,11 @@ Ints = npt.NDArray[np.int64]
 _SIGN = np.uint64(2**63)
 
 
+def last_starts(windows: Window, event_ms: Ints) -> Ints:
+    """By row, the start of the last window that it falls in."""
+    return (event_ms - windows.offset_ms) // windows.slide_ms * windows.slide_ms + windows.offset_ms
+
+
 def starts_of_rows(windows: Window, event_ms: Ints) -> tuple[Ints, Ints]:
     """The windows that each row falls in.
 
@@ -39,7 +44,7 @@ def starts_of_rows(windows: Window, event_ms: Ints) -> tuple[Ints, Ints]:
         The row's index and the window's start, once for each row and window: in the order of the rows, and of a row's
         windows the latest first.
     """
-    last = (event_ms - windows.offset_ms) // windows.slide_ms * windows.slide_ms + windows.offset_ms
+    last = last_starts(windows, event_ms)
     if windows.slide_ms == windows.size_ms:
         return np.arange(len(event_ms)), last
     number = -(-windows.size_ms // windows.slide_ms)
@@ -175,11 +180,9 @@ class WindowedAggregation(AggregationInWindows):
         of_windows = of_windows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
         return batch.placed(of_windows, after, starts + self.windows.size_ms > marks[at])
 
-    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when the last window that its time lies in is closed."""
-        offset_ms, slide_ms = self.windows.offset_ms, self.windows.slide_ms
-        last: Ints = (event_ms - offset_ms) // slide_ms * slide_ms + offset_ms
-        return last + self.windows.size_ms > marks
+        return last_starts(self.windows, event_ms) + self.windows.size_ms > marks
 
     def output(
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]

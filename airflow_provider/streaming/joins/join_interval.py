@@ -152,11 +152,12 @@ class IntervalJoin(JoinOperation):
         begin = NO_WATERMARK if before.watermark_ms is None else before.watermark_ms
         rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
         rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
-        return batch.placed(rows, after, event_ms + np.array(self.reaches_ms)[sides] >= marks)
+        return batch.placed(rows, after, self.comes_in_time(event_ms, marks, sides))
 
-    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when it is over."""
-        return event_ms + self.reaches_ms[side] >= marks
+        last_ms: Ints = event_ms + np.take(self.reaches_ms, side)
+        return last_ms >= marks
 
     def told_ms(self, time: StreamTime) -> int | None:
         """See `Operation.told_ms`: a row comes out alone once all are over that are kept with it."""

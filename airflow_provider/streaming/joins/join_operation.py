@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.operations.stream_time import Ints, StreamTime
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 _BESIDE_ROW_BYTES: Final = 50
@@ -131,13 +132,11 @@ class JoinSide(Operation):
     time: str | None = None
     behind: Operation | None = None
 
-    def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`: what is late is judged here, by the time of the rows' own partition."""
-        marks, after = batch.watermarks(delay_ms)
-        if self.table or self.behind is None:
-            return batch.placed(batch.rows, after)
-        event_ms = batch.rows.column(EVENT_MS).to_numpy()
-        return batch.placed(batch.rows, after, self.behind.comes_in_time(event_ms, marks, self.side))
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`."""
+        if self.behind is None:
+            return super().comes_in_time(event_ms, marks)
+        return self.behind.comes_in_time(event_ms, marks, self.side)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -278,15 +278,15 @@ class Operation(ABC):
             batch: with event time; it may be without rows where other tasks tell how far they are.
             delay_ms: by how much the watermark lies behind the source's time.
         """
-        _, after = batch.watermarks(delay_ms)
-        return batch.placed(batch.rows, after)
+        marks, after = batch.watermarks(delay_ms)
+        return batch.placed(batch.rows, after, self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks))
 
-    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int = 0) -> npt.NDArray[np.bool_]:
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """Which rows are not late.
 
         Args:
             marks: by row, the watermark.
-            side: that the rows are of.
+            side: that the rows are of; or by row.
         """
         return np.ones(len(event_ms), bool)
 

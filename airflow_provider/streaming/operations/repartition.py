@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
@@ -12,7 +14,7 @@ from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.terms.event_time import EVENT_MS
+from airflow_provider.streaming.operations.stream_time import Ints
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,11 @@ class Repartition(Operation):
             )
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
-    def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
-        marks, after = batch.watermarks(delay_ms)
-        event_ms = batch.rows.column(EVENT_MS).to_numpy()
-        return batch.placed(
-            batch.rows, after, None if self.behind is None else self.behind.comes_in_time(event_ms, marks)
-        )
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`."""
+        if self.behind is None:
+            return super().comes_in_time(event_ms, marks)
+        return self.behind.comes_in_time(event_ms, marks)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: the rows in their order."""
