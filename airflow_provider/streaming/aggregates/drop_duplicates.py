@@ -31,6 +31,7 @@ from airflow_provider.streaming.operations.batch import (
 )
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation, StoredStates
+from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
 
@@ -40,10 +41,7 @@ DUPLICATES: Final = "duplicates"
 _SEGMENTS: Final = 16
 """About how many segments a store has, at the most."""
 
-_SEEN_MS: Final = "__seen_ms"
 _TIME_BYTES: Final = 8
-
-Ints = npt.NDArray[np.int64]
 
 
 def encode_times(times: Iterable[int]) -> bytes:
@@ -115,13 +113,7 @@ class DropDuplicates(Operation):
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`."""
-        rows, before = batch.rows, batch.before
-        event_ms = rows.column(EVENT_MS).to_numpy()
-        marks, after = batch.watermarks(self.event_time.delay_ms)
-        # What is kept is not of later times.
-        seen = pa.scalar(before.stream_time_ms, pa.int64())
-        rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
-        return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
+        return super().place(batch, self.event_time.delay_ms)
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when its time lies before the watermark.
@@ -136,7 +128,7 @@ class DropDuplicates(Operation):
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`."""
-        first = FirstRows(self, batch.rows)
+        first = FirstRows(self, batch)
         return first.apply(dict(zip(first.keys, state.get_many(first.keys), strict=True)))
 
     def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
@@ -192,7 +184,7 @@ class DropDuplicates(Operation):
             (group, start)
             for (_, state), group in zip(stored.items, groups_of([key for key, _ in stored.items]), strict=True)
             for start in decode_times(state)
-            if start + self.within_ms > stored.mark_ms
+            if start + self.within_ms > stored.time.mark_ms
         ]
         if not live:
             return
@@ -204,14 +196,16 @@ class DropDuplicates(Operation):
 class FirstRows:
     """The rows of a batch, and the keys under which their neighbours in time lie."""
 
-    def __init__(self, operation: DropDuplicates, rows: pa.Table) -> None:
+    def __init__(self, operation: DropDuplicates, batch: Batch) -> None:
+        rows = batch.rows
         self._operation, self._rows = operation, rows
         self._times: Ints = rows.column(EVENT_MS).to_numpy()
         self._groups = rows.column("__key").combine_chunks()
         segments, reach = operation.segments, operation.within_ms - 1
         self._segments: Ints = segments.starts_of_times(self._times)
         keys = [with_time(self._segments, self._groups)]
-        if (seen := rows.column(_SEEN_MS)[0].as_py()) is not None:
+        if (seen := batch.before.stream_time_ms) is not None:
+            # What is kept is not of later times.
             last = segments.start_of(seen)
             for starts in map(segments.starts_of_times, (self._times - reach, self._times + reach)):
                 wanted = (starts != self._segments) & (starts <= last)

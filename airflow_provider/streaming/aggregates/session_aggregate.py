@@ -25,7 +25,7 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Ints
+from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
@@ -33,7 +33,6 @@ _SEGMENTS: Final = 4
 """About how many segments a store of sessions has: so many keys are looked up for each group."""
 
 _MARK_MS: Final = "__mark_ms"
-_SEEN_MS: Final = "__seen_ms"
 _HEAD: Final = struct.Struct("<qqI")
 _INDEX: Final = struct.Struct(">Q")
 
@@ -91,13 +90,9 @@ class SessionAggregation(AggregationInWindows):
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`."""
-        rows, before = batch.rows, batch.before
-        event_ms = rows.column(EVENT_MS).to_numpy()
+        event_ms = batch.rows.column(EVENT_MS).to_numpy()
         marks, after = batch.watermarks(self.delay_ms)
-        rows = rows.append_column(_MARK_MS, pa.array(marks))
-        # No session that is kept ends later than the gap after this.
-        seen = pa.scalar(before.stream_time_ms, pa.int64())
-        rows = rows.append_column(_SEEN_MS, pa.repeat(seen, rows.num_rows))
+        rows = batch.rows.append_column(_MARK_MS, pa.array(marks))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
@@ -106,17 +101,18 @@ class SessionAggregation(AggregationInWindows):
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`; the output's keys are those of the store, of the sessions' starts."""
-        grouped = GroupedSessions(self, batch, self._lookups(batch.rows))
+        grouped = GroupedSessions(self, batch, self._lookups(batch))
         known = dict(zip(grouped.keys, state.get_many(grouped.keys), strict=True))
         return grouped.apply(known, tolerant)
 
     def regrouped(self, batch: Batch, known: Mapping[bytes, bytes | None]) -> Changes:
         """What some rows of a batch come to, once the keys' state is known, without those that have no room."""
-        return GroupedSessions(self, batch, self._lookups(batch.rows)).apply(known, tolerant=True)
+        return GroupedSessions(self, batch, self._lookups(batch)).apply(known, tolerant=True)
 
-    def _lookups(self, rows: pa.Table) -> list[int]:
+    def _lookups(self, batch: Batch) -> list[int]:
         """The segments whose sessions a row may touch."""
-        seen = rows.column(_SEEN_MS)[0].as_py()
+        # No session that is kept ends later than the gap after this.
+        rows, seen = batch.rows, batch.before.stream_time_ms
         first = max(rows.column(_MARK_MS)[0].as_py() + 1, pc.min(rows.column(EVENT_MS)).as_py())
         segments = self.segments
         begin = segments.start_of(first)
@@ -133,7 +129,7 @@ class SessionAggregation(AggregationInWindows):
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`."""
         # There is none while a task before an internal topic has told nothing.
-        mark = NO_WATERMARK if batch.after.watermark_ms is None else batch.after.watermark_ms
+        mark = batch.after.mark_ms
         ends = time_prefix(mark + 1)  # behind it lies no session that has ended
         changed = dict(changes.state)
         touched = {key: decode_sessions(value) for key, value in changed.items() if key < ends}
@@ -180,7 +176,7 @@ class SessionAggregation(AggregationInWindows):
             (groups_of([key])[0], session)
             for key, value in stored.items
             for session in decode_sessions(value)
-            if session.end > stored.mark_ms
+            if session.end > stored.time.mark_ms
         ]
         if not live:
             return

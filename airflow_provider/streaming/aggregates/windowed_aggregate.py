@@ -20,11 +20,9 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
+from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
-
-Ints = npt.NDArray[np.int64]
 
 _SIGN = np.uint64(2**63)
 
@@ -201,7 +199,7 @@ class WindowedAggregation(AggregationInWindows):
         """See `Operation.close`."""
         before_ms = batch.before.watermark_ms
         # There is none while a task before an internal topic has told nothing.
-        end = self._first_open(NO_WATERMARK if batch.after.watermark_ms is None else batch.after.watermark_ms)
+        end = self._first_open(batch.after.mark_ms)
         new = sorted(changes.state, key=itemgetter(0))
         number = bisect.bisect_left(new, end, key=itemgetter(0))
         output = changes.output
@@ -231,7 +229,7 @@ class WindowedAggregation(AggregationInWindows):
 
     def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
         """See `Operation.read_states`: the windows that are open, each with its ``window``."""
-        live = [(k, v) for k, v in stored.items if time_of(k) + self.windows.size_ms > stored.mark_ms]
+        live = [(k, v) for k, v in stored.items if time_of(k) + self.windows.size_ms > stored.time.mark_ms]
         if not live:
             return
         keys = [key for key, _ in live]

@@ -52,8 +52,6 @@ _BUCKETS: Final = 8
 comes out when its part is over."""
 
 _MARK_MS: Final = "__mark_ms"
-_BEFORE_MS: Final = "__before_ms"
-_SEEN_MS: Final = "__seen_ms"
 _TIME: Final = attrgetter("time")
 
 
@@ -140,18 +138,13 @@ class IntervalJoin(JoinOperation):
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`."""
-        rows, before = batch.rows, batch.before
+        rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
         of_sides = batch.side_watermarks(sides, self.delays_ms)
-        marks = np.minimum.reduce(of_sides)
-        if before.watermark_ms is not None:
-            marks = np.maximum(marks, before.watermark_ms)
+        marks = np.maximum(np.minimum.reduce(of_sides), batch.before.mark_ms)
         after = batch.time_of_sides(batch.ends(of_sides))
         rows = rows.append_column(_MARK_MS, pa.array(marks))
-        begin = NO_WATERMARK if before.watermark_ms is None else before.watermark_ms
-        rows = rows.append_column(_BEFORE_MS, pa.repeat(pa.scalar(begin, pa.int64()), rows.num_rows))
-        rows = rows.append_column(_SEEN_MS, pa.repeat(pa.scalar(after.stream_time_ms, pa.int64()), rows.num_rows))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks, sides))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
@@ -170,9 +163,10 @@ class IntervalJoin(JoinOperation):
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: row after row, in the order of the topic."""
-        rows = batch.rows
-        before_ms, last_ms = rows.column(_BEFORE_MS)[0].as_py(), rows.column(_MARK_MS)[-1].as_py()
-        return IntervalRows(self, rows, before_ms, last_ms, rows.column(_SEEN_MS)[0].as_py()).merge(state)
+        rows, before, after = batch.rows, batch.before, batch.after
+        assert after.stream_time_ms is not None  # there are rows
+        last_ms = rows.column(_MARK_MS)[-1].as_py()
+        return IntervalRows(self, rows, before.mark_ms, last_ms, after.stream_time_ms).merge(state)
 
     @property
     def keeps_many(self) -> bool:
@@ -191,10 +185,10 @@ class IntervalJoin(JoinOperation):
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`: what comes out alone by its rows is among the output already."""
-        mark, before, rows = batch.after.watermark_ms, batch.before.watermark_ms, batch.rows
+        mark, rows = batch.after.watermark_ms, batch.rows
         if mark is None:
             return changes
-        last = rows.column(_MARK_MS)[-1].as_py() if len(rows) else NO_WATERMARK if before is None else before
+        last = rows.column(_MARK_MS)[-1].as_py() if len(rows) else batch.before.mark_ms
         if batch.upstream is not None and last < mark:
             # Other tasks have told so behind the rows.
             told = IntervalRows(self, rows.slice(0, 0), last, mark, mark)
@@ -231,7 +225,7 @@ class IntervalJoin(JoinOperation):
         for key, state in stored.items:
             group = group_of(key).decode()
             for kept in rows_of(state):
-                if kept.time + self.reaches_ms[kept.side] >= stored.mark_ms:
+                if kept.time + self.reaches_ms[kept.side] >= stored.time.mark_ms:
                     side = "right" if kept.side else "left"
                     yield group, f"{group}@{side}@{kept.time}", python_row(kept.row)
 

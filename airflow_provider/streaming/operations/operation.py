@@ -67,7 +67,9 @@ class Batch:
 
     def begins(self, sides: int) -> list[int]:
         """By side, its watermark before the rows, `NO_WATERMARK` before there is one; a single side has the task's."""
-        before = (self.before.watermark_ms,) if sides == 1 else self.before.side_watermarks_ms or (None,) * sides
+        if sides == 1:
+            return [self.before.mark_ms]
+        before = self.before.side_watermarks_ms or (None,) * sides
         return [NO_WATERMARK if mark is None else mark for mark in before]
 
     def side_watermarks(
@@ -115,9 +117,7 @@ class Batch:
         times, before = self.rows.column(EVENT_MS), self.before
         seen = [] if before.stream_time_ms is None else [before.stream_time_ms]
         seen += [int(times.to_numpy().max())] if len(times) else []
-        mark = min(ends) if watermark_ms is None else watermark_ms
-        if before.watermark_ms is not None:
-            mark = max(mark, before.watermark_ms)
+        mark = max(min(ends) if watermark_ms is None else watermark_ms, before.mark_ms)
         return StreamTime(
             stream_time_ms=max(seen, default=None),
             watermark_ms=known(mark),
@@ -165,11 +165,6 @@ class StoredStates(NamedTuple):
     schema: pa.Schema
     time: StreamTime
     read: Callable[[Sequence[bytes]], Sequence[bytes | None]]
-
-    @property
-    def mark_ms(self) -> int:
-        """The watermark; before all times where there is none."""
-        return NO_WATERMARK if self.time.watermark_ms is None else self.time.watermark_ms
 
 
 class Operation(ABC):

@@ -44,6 +44,11 @@ class StreamTime:
             return cls()
         return cls(last.stream_time_ms, last.watermark_ms, last.side_watermarks_ms, last.marks, last.aside)
 
+    @property
+    def mark_ms(self) -> int:
+        """The watermark; before all times where there is none."""
+        return NO_WATERMARK if self.watermark_ms is None else self.watermark_ms
+
 
 def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints, StreamTime]:
     """The watermark at each row: by the event times of the rows up to it, in the order of their offsets.
@@ -61,9 +66,7 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     seen = np.maximum.accumulate(event_ms)
     if before.stream_time_ms is not None:
         seen = np.maximum(seen, before.stream_time_ms)
-    marks = seen - delay_ms
-    if before.watermark_ms is not None:
-        marks = np.maximum(marks, before.watermark_ms)
+    marks = np.maximum(seen - delay_ms, before.mark_ms)
     return marks, StreamTime(int(seen[-1]), int(marks[-1]))
 
 

@@ -112,8 +112,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
         return
     if not (task.operation.timed or task.job.marked) or stream_time_ms <= before.stream_time_ms:
         return
-    mark = stream_time_ms - given.event_time.delay_ms
-    after = StreamTime(stream_time_ms, mark if before.watermark_ms is None else max(mark, before.watermark_ms))
+    after = StreamTime(stream_time_ms, max(stream_time_ms - given.event_time.delay_ms, before.mark_ms))
     nothing = pa.Table.from_batches([], schema=given.columns)
     batch = Batch(key_name=given.key_name, rows=nothing, before=before, after=after)
     state = StoreReader(task.replica)

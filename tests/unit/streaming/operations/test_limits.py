@@ -66,12 +66,13 @@ class Held(dict[bytes, bytes]):
         return iter([(key, self[key]) for key in sorted(self) if begin <= key < end])
 
 
-def computed(job: StageSpec, given: pa.Table, stored: Mapping[bytes, bytes] | None = None) -> Changes:
+def computed(job: StageSpec, given: pa.Table | Batch, stored: Mapping[bytes, bytes] | None = None) -> Changes:
     return computed_by(job, given, StoreReader(cast(Replica, Held(stored or {}))))
 
 
-def computed_by(job: StageSpec, given: pa.Table, state: StoreReader) -> Changes:
-    batch, tolerant = batch_of(given, job.input.key_name), job.error_policy.tolerant
+def computed_by(job: StageSpec, given: pa.Table | Batch, state: StoreReader) -> Changes:
+    batch = given if isinstance(given, Batch) else batch_of(given, job.input.key_name)
+    tolerant = job.error_policy.tolerant
     changes = job.operation.merge(batch, state, tolerant)
     return job.operation.fitted(batch, changes, state, job.limits, tolerant)
 
@@ -168,13 +169,13 @@ def test_what_an_operation_drops_is_counted_where_all_rows_are_of_one_key() -> N
 def test_rows_of_a_join_that_are_too_large_by_themselves_are_left_out_alone(
     join: StreamTableJoin | IntervalJoin,
 ) -> None:
-    def given(size: int) -> pa.Table:
+    def given(size: int) -> Batch:
         texts = pa.array(["x", "x" * size, "x"])
         members = rows_of_columns(("k", pa.array(["a", "a", "b"])), [("r", texts)])
         encoded = JoinRows().encode(np.array([1, 1, 1], np.uint8), np.array([1, 2, 3]), members)
         decoded = JoinRows().decode(pa.chunked_array([pa.array(encoded, pa.binary())]))
         keys = pa.array([b"a", b"a", b"b"], pa.binary())
-        return join.place(batch_of(pa.table({"__key": keys, "__offset": [7, 8, 9], **decoded.columns})), 0).rows
+        return join.place(batch_of(pa.table({"__key": keys, "__offset": [7, 8, 9], **decoded.columns})), 0)
 
     spec = dataclasses.replace(job(), operation=join)
     failed = computed(spec, given(LIMIT)).failed
