@@ -159,7 +159,7 @@ def approx_count_distinct(column: str, rsd: float = 0.05, *, filter: str | None 
     Args:
         rsd: the relative standard deviation that is allowed; from 0.0008 on. The sketch takes about 1 / rsd² bytes.
     """
-    check_number("F.approx_count_distinct() got rsd", rsd, "of one")
+    check_kind("F.approx_count_distinct() got rsd=", rsd, (int, float), "the deviation that is allowed, such as 0.05")
     if not 0.0008 <= rsd <= 0.25:
         raise ConfigurationError(f"F.approx_count_distinct() got rsd={rsd!r}: give 0.0008 to 0.25, such as 0.05.")
     lg_k = math.ceil(2 * math.log2(1.04 / rsd))

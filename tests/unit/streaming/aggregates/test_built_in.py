@@ -422,6 +422,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "share": (lambda: F.approx_percentile("x", 99), r"F\.approx_percentile\(\) got percentage=99"),
     "no-share": (lambda: F.approx_percentile("x", []), r"got percentage=\[\]"),
     "rsd": (lambda: F.approx_count_distinct("x", 2.0), r"got rsd=2\.0"),
+    "no-rsd": (lambda: F.approx_count_distinct("x", None), r"got rsd=None"),  # type: ignore[arg-type]
     "filter-no-text": (lambda: F.sum("x", filter=True), r"F\.sum\(\) got filter=True"),  # type: ignore[arg-type]
     "own-class": (lambda: F.udaf(InOrder, "x"), r"F\.udaf\(\) got .*an object of a subclass"),  # type: ignore[arg-type]
     "own-type": (lambda: F.udaf(Nothing(), "x"), r"whose result_type is 'MAP<STRING, STRING>'"),
