@@ -200,24 +200,23 @@ def _sql_types(plan: StagePlan, rows: _Rows) -> dict[str, str]:
 
 def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> list[CompiledStage]:
     """With who tells whom how far event time has got: the stages whose rows have one, and those for which it counts."""
+    readers = {
+        plan.number: [other for other in plans if other.internal and other.source_topic in plan.outputs]
+        for plan in plans
+    }
     # Backwards: a stage wants to know for itself, or for those behind it.
     telling = dict[int, bool]()
     wanting = dict[int, bool]()
     for plan in reversed(plans):
-        readers = [other for other in plans if other.internal and other.source_topic in plan.outputs]
         timed = plan.event_time is not None and not plan.table
-        telling[plan.number] = timed and any(wanting[reader.number] for reader in readers)
+        telling[plan.number] = timed and any(wanting[reader.number] for reader in readers[plan.number])
         wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
     found = list[CompiledStage]()
     for plan, stage in zip(plans, stages, strict=True):
         spec = stage.spec
         if telling[plan.number]:
-            topics = [
-                topic
-                for topic in plan.outputs
-                if any(other.source_topic == topic for other in plans if wanting[other.number])
-            ]
-            marked = {topic: next(s.num_tasks for s in stages if s.source.topic == topic) for topic in topics}
+            listening = [reader for reader in readers[plan.number] if wanting[reader.number]]
+            marked = {reader.source_topic: stages[reader.number].num_tasks for reader in listening}
             spec = dataclasses.replace(spec, marked=marked)
         if wanting[plan.number]:
             sides: tuple[int | None, ...] = (LEFT, RIGHT) if plan.operation.sided else (None,)
