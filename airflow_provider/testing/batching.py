@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -141,16 +141,15 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
             facts.update({f"state of {key!r}{where}": state for key, state in tester.states(store).items()})
         lasting = tester.lasting
         for sink, where in tester.sinks().items():
+            by_key = defaultdict[str | None, list[Any]](list)
             for record in tester.read_output(sink):
-                value = _NOTHING if record.value is None else record.value
+                by_key[record.key].append(_NOTHING if record.value is None else record.value)
+            for key, values in by_key.items():
                 if sink in lasting:
-                    facts.setdefault(f"outputs of {record.key!r}{where}", []).append(value)
+                    facts[f"outputs of {key!r}{where}"] = sorted(values, key=repr)
                 else:
                     # A later record replaces an earlier one of its key.
-                    facts[f"last output of {record.key!r}{where}"] = value
-        for name, found in facts.items():
-            if name.startswith("outputs of "):
-                found.sort(key=repr)
+                    facts[f"last output of {key!r}{where}"] = values[-1]
         for letter in tester.dead_letters():
             where = f"dead letter of {letter.topic}[{letter.partition}] at offset {letter.offset}"
             facts[where] = (letter.key, letter.value, letter.error, letter.message)

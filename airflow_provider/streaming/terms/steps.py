@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -72,11 +72,12 @@ class LatestTime:
 
     Args:
         columns: TIMESTAMP, or BIGINT in epoch ms; a null counts for nothing.
-        name: of the new column, BIGINT in epoch ms.
     """
 
+    name: ClassVar[str] = JOINED_TIME
+    """Of the new column, BIGINT in epoch ms."""
+
     columns: tuple[str, ...]
-    name: str = JOINED_TIME
 
 
 Step = Filter | WithColumn | Select | CompositeKey | LatestTime
