@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.changing_application import ChangingApplication
 from tests.integration.streaming.changing_words_job import PARTITIONS
-from tests.integration.streaming.committed import commits, records_of
+from tests.integration.streaming.committed import last_commits, records_of
 
 JOB = Path(__file__).parent / "changing_words_job.py"
 LINES = 2
@@ -59,4 +59,4 @@ class ChangingWords(ChangingApplication):
     def lines_of(self, stage: int) -> int:
         """How many lines the commits of a stage that reads them count."""
         committed = records_of(self.connection.bootstrap_servers, f"{self.id}-{stage}-commits")
-        return sum(commits(committed, number)[-1]["processed"] for number in range(LINES))
+        return sum(record["processed"] for record in last_commits(committed))

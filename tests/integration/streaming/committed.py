@@ -129,6 +129,12 @@ def commits(records: list[Record], partition: int) -> list[dict[str, Any]]:
     ]
 
 
+def last_commits(records: list[Record]) -> list[dict[str, Any]]:
+    """The last commit record of each task that has one, in their order."""
+    last = {record.partition: record.value for record in records if record.key == COMMIT and record.value is not None}
+    return [json.loads(value) for _, value in sorted(last.items())]
+
+
 def outputs_by_key(records: list[Record]) -> dict[str, list[dict[str, Any]]]:
     """The JSON objects of a sink, by key, in order."""
     outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -136,6 +142,11 @@ def outputs_by_key(records: list[Record]) -> dict[str, list[dict[str, Any]]]:
         assert record.value is not None
         outputs[record.key.decode()].append(json.loads(record.value))
     return dict(outputs)
+
+
+def values_by_key(records: list[Record], name: str) -> dict[str, list[Any]]:
+    """One field of the JSON objects of a sink, by key, in order."""
+    return {key: [row[name] for row in rows] for key, rows in outputs_by_key(records).items()}
 
 
 def accumulators(row: bytes, number: int) -> tuple[int | None, ...]:

@@ -30,7 +30,7 @@ from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.examples import PARTITIONS, Example, Outcome, Sent, examples
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again
-from tests.integration.streaming.committed import commits, records_of
+from tests.integration.streaming.committed import last_commits, records_of
 from tests.integration.streaming.examples_job import example_of, job_of
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
@@ -121,7 +121,7 @@ class RunningExamples(Accounts):
         """The last commit record of each task that keeps its own in a topic of these kinds."""
         topics = self.described.names(*kinds)
         records = [records_of(self.connection.bootstrap_servers, topic, settled=False) for topic in topics]
-        return [of[-1] for each in records for number in range(PARTITIONS) if (of := commits(each, number))]
+        return list(itertools.chain.from_iterable(map(last_commits, records)))
 
     def processed_by_example(self) -> list[int]:
         """Of each example, how many of the records that were sent."""

@@ -13,7 +13,7 @@ from airflow_provider.control.records.status import InstanceState
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.committed import commits, outputs_by_key, records_of
+from tests.integration.streaming.committed import last_commits, records_of, values_by_key
 from tests.integration.streaming.idle_job import STORE
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
@@ -40,8 +40,7 @@ class Visits(Accounts):
 
     def closed(self) -> dict[str, list[int]]:
         """By key, what came out of each window, in order."""
-        rows = outputs_by_key(records_of(self.connection.bootstrap_servers, self.totals, settled=False))
-        return {key: [row["n"] for row in values] for key, values in rows.items()}
+        return values_by_key(records_of(self.connection.bootstrap_servers, self.totals, settled=False), "n")
 
 
 @pytest.fixture
@@ -72,7 +71,6 @@ def test_windows_close_without_records_and_stay_closed_after_a_failover(visits: 
 
     second = {f"p{partition}@{SECOND}": [1] for partition in range(2)}
     visits.wait(lambda: visits.closed() == first | second, "the windows of the second ones to close", DEADLINE_S)
-    changelog = records_of(visits.connection.bootstrap_servers, visits.changelog)
-    last = [commits(changelog, partition)[-1] for partition in range(2)]
+    last = last_commits(records_of(visits.connection.bootstrap_servers, visits.changelog))
     assert [record["processed"] for record in last] == [3, 2]
     assert [record["late"] for record in last] == [1, 0]

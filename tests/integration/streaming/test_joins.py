@@ -27,7 +27,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again
-from tests.integration.streaming.committed import Record, commits, records_of
+from tests.integration.streaming.committed import Record, last_commits, records_of
 from tests.integration.streaming.joins_job import PARTITIONS, WITHIN_MS, job_of
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
@@ -145,7 +145,7 @@ class Shop(Accounts):
     def joined(self, name: str) -> int:
         """How many rows a join has processed."""
         changelog = records_of(self.connection.bootstrap_servers, f"{self.topic_of(name)}-changelog", settled=False)
-        return sum(commits(changelog, number)[-1]["processed"] for number in range(2) if commits(changelog, number))
+        return sum(record["processed"] for record in last_commits(changelog))
 
     def caught_up(self) -> bool:
         """Whether all has come to the joins; each task has every customer."""

@@ -28,7 +28,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.background import again_and_again
-from tests.integration.streaming.committed import commits, newest_by_key, records_of
+from tests.integration.streaming.committed import last_commits, newest_by_key, records_of
 from tests.integration.streaming.words_job import COUNTS, PARTITIONS, job_of
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
@@ -129,7 +129,7 @@ def test_words_count_once_though_worker_and_instance_are_killed_under_load(words
     assert all(one.found > 0 for one in outputs)
     for stage in range(0, len(STAGES), 2):
         committed = records_of(words.connection.bootstrap_servers, f"{words.id}-{stage}-commits")
-        last = [commits(committed, number)[-1] for number in range(LINES)]
+        last = last_commits(committed)
         assert sum(record["processed"] for record in last) == words.written
         assert sum(record["filtered"].get("empty", 0) for record in last) == words.empty
 

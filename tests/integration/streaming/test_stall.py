@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psutil
 import pytest
@@ -38,16 +38,9 @@ def test_jvm_that_stands_still_is_found_by_what_is_not_committed(accounts: Accou
     accounts.wait(lambda: lags(accounts) == [0, 0], "no record to wait", 120.0)
     assert found(accounts) == ()
 
-    (jvm,) = [process for process in accounts.processes("i1") if process.name() == "java"]
-    jvm.send_signal(signal.SIGSTOP)
-    try:
+    with standing_still(accounts, "i1"):
         accounts.orders.write(50, [1])
-        accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
-        (incident,) = found(accounts)
-        standing = psutil.Process(jvm.pid).status()
-    finally:
-        jvm.send_signal(signal.SIGCONT)
-    assert standing == psutil.STATUS_STOPPED
+        incident = first_found(accounts)
     assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i1")
     assert [task.partition for task in incident.tasks] == [1]
     assert "records of its source wait" in incident.evidence
@@ -63,21 +56,32 @@ def test_standby_whose_jvm_stands_still_is_found_once_it_is_promoted(accounts: A
     accounts.orders.write(50, [0])
     accounts.wait(accounts.settled, "the standby to be warm", 120.0)
 
-    (jvm,) = [process for process in accounts.processes("i2") if process.name() == "java"]
-    jvm.send_signal(signal.SIGSTOP)
-    try:
+    with standing_still(accounts, "i2"):
         accounts.assign("i2", "i1")  # its heartbeats come, and say that it is warm
         accounts.orders.write(50, [0])
-        accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
-        (incident,) = found(accounts)
-        standing = psutil.Process(jvm.pid).status()
-    finally:
-        jvm.send_signal(signal.SIGCONT)
-    assert standing == psutil.STATUS_STOPPED
+        incident = first_found(accounts)
     assert (incident.kind, incident.instance) == (IncidentKind.TASK_STALLED, "i2")
     assert "is owning and has committed nothing" in incident.evidence
 
     accounts.wait(lambda: accounts.settled() and found(accounts) == (), "it to go on", 120.0)
+
+
+@contextmanager
+def standing_still(accounts: Accounts, name: str) -> Iterator[None]:
+    """An instance whose JVM is stopped meanwhile, and was to the end."""
+    (jvm,) = [process for process in accounts.processes(name) if process.name() == "java"]
+    jvm.send_signal(signal.SIGSTOP)
+    try:
+        yield
+        assert psutil.Process(jvm.pid).status() == psutil.STATUS_STOPPED
+    finally:
+        jvm.send_signal(signal.SIGCONT)
+
+
+def first_found(accounts: Accounts) -> Incident:
+    accounts.wait(lambda: bool(found(accounts)), "the stall to be found", 120.0)
+    (incident,) = found(accounts)
+    return incident
 
 
 def found(accounts: Accounts) -> tuple[Incident, ...]:

@@ -19,7 +19,7 @@ from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.committed import commits, outputs_by_key, records_of
+from tests.integration.streaming.committed import last_commits, records_of, values_by_key
 from tests.integration.streaming.rides_job import PARTITIONS, job_of
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
@@ -53,13 +53,11 @@ class Rides(Accounts):
     def processed_by(self, topic: str) -> int:
         """How many records the tasks of a stage have committed, by the topic with its commits."""
         records = records_of(self.connection.bootstrap_servers, topic, settled=False)
-        found = [commits(records, number) for number in range(PARTITIONS)]
-        return sum(of_task[-1]["processed"] for of_task in found if of_task)
+        return sum(record["processed"] for record in last_commits(records))
 
     def days(self) -> dict[str, list[int]]:
         """By city and day, what came out."""
-        rows = outputs_by_key(records_of(self.connection.bootstrap_servers, self.sink, settled=False))
-        return {key: [row["rides"] for row in values] for key, values in rows.items()}
+        return values_by_key(records_of(self.connection.bootstrap_servers, self.sink, settled=False), "rides")
 
 
 @pytest.fixture
@@ -104,4 +102,4 @@ def test_rows_of_a_task_that_was_held_for_days_of_event_time_count(rides: Rides)
     assert {key: days[key] for key in expected} == {key: [number] for key, number in expected.items()}
     for topic in (f"{rides.id}-0-commits", hourly, f"{rides.id}-2-commits", f"{rides.id}-daily-changelog"):
         records = records_of(rides.connection.bootstrap_servers, topic)
-        assert [commits(records, number)[-1]["late"] for number in range(PARTITIONS)] == [0, 0], topic
+        assert [record["late"] for record in last_commits(records)] == [0, 0], topic
