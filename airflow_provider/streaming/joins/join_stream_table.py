@@ -59,13 +59,15 @@ class StreamTableJoin(JoinOperation):
 
     With a grace a row of the stream waits until the stream's time has passed its own by that. One that is further
     behind than that is joined at once. What the watermark, which is the stream's time less the grace, has passed is
-    needed no more, so without a history of their own a key's earlier rows are kept until then.
+    needed no more, so without a history of their own a key's earlier rows are kept until then. Where it waits for the
+    table, the watermark is the least of what the tasks of both sides have told: Flink's temporal join.
 
     Args:
         how: ``inner`` emits only rows of the stream for which the table has one, ``left`` all.
         history_ms: for how long a key's earlier rows are kept, counted back from its newest; None for as long as a row
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
+        waits_for_table: whether the table's time counts as well; with a grace.
     """
 
     lasting: ClassVar[bool] = True
@@ -74,6 +76,7 @@ class StreamTableJoin(JoinOperation):
     how: Literal["inner", "left"]
     history_ms: int | None = 0
     grace_ms: int | None = None
+    waits_for_table: bool = False
     broadcast: bool = False
 
     @property
@@ -115,6 +118,10 @@ class StreamTableJoin(JoinOperation):
     def uses_time(self) -> bool:
         """See `Operation.uses_time`."""
         return self.grace_ms is not None
+
+    def told_by(self, side: int | None) -> tuple[int | None, ...]:
+        """See `Operation.told_by`."""
+        return (LEFT, RIGHT) if self.waits_for_table and side == LEFT else (side,)
 
     def told_ms(self, time: StreamTime) -> int | None:
         """See `Operation.told_ms`: the stream's."""
@@ -173,12 +180,14 @@ class StreamTableJoin(JoinOperation):
         """See `Operation.text`."""
         history = f", history {duration_text(self.history_ms)}" if self.history_ms else ""
         grace = f", grace {duration_text(self.grace_ms)}" if self.grace_ms else ""
+        if self.waits_for_table:
+            grace = " as of the row's time"
         table = "all of a table" if self.broadcast else "a table"
         return f"{self.how} join of a stream with {table}{history}{grace}"
 
     def time_status(self, time: StreamTime, sides: Sequence[str]) -> TimeStatus:
         """See `Operation.time_status`: rows of the stream that wait for the table's go on at their own pace."""
-        if self.grace_ms is None or not time.side_watermarks_ms:
+        if self.grace_ms is None or self.waits_for_table or not time.side_watermarks_ms:
             return super().time_status(time, sides)
         left, right = time.side_watermarks_ms
         # Up to where the stream would have to get, for all to be let out that the table has rows for.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from airflow_provider.streaming.language.table import Table
 
 _HOWS: Final = get_args(How)
+_SAME_MOMENT_MS: Final = 1
+"""A watermark says that nothing earlier comes; of its own millisecond there may be more."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,15 @@ def join_with_table(
         check_stream_time(branch)
     history_ms = None if history is None else duration_ms("join(history=...)", history, zero=True)
     grace_ms = None if grace is None else duration_ms("join(grace=...)", grace)
+    if right.watermarked:
+        for what, given in (("history", history), ("grace", grace)):
+            if given is not None:
+                raise ConfigurationError(
+                    f"join() with the table {right.topic!r} got {what}={given!r}: the table has a watermark, so a row "
+                    f"of the stream waits for the table's of its time, and those are kept until then. Leave {what}= "
+                    "out, and say with the table's watermark= for how long its rows are waited for."
+                )
+        grace_ms = _SAME_MOMENT_MS
     if grace_ms is None:
         history_ms = history_ms or 0
     elif history_ms is not None and history_ms < grace_ms:
@@ -154,6 +165,7 @@ def join_with_table(
         how="left" if how == "left" else "inner",
         history_ms=history_ms,
         grace_ms=grace_ms,
+        waits_for_table=right.watermarked,
         broadcast=right.broadcast,
     )
     return Join(left, right, operation, types)

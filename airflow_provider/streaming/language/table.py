@@ -14,7 +14,7 @@ from airflow_provider.streaming.language.join import Join, check_how, check_join
 from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime, event_time_of
 from airflow_provider.streaming.terms.sql_type import check_schema
 from airflow_provider.streaming.terms.steps import Step
 
@@ -36,6 +36,7 @@ class Table:
         topic: that it reads; else what it is, in words.
         key: the column whose text is the records' key; several, parted by commas, are none that can be joined on.
         origin: what makes it; None for a topic.
+        watermarked: whether it is known how far its time has got: a row of a stream waits until it has passed its own.
         broadcast: whether each task that joins it has all of it.
     """
 
@@ -48,6 +49,7 @@ class Table:
     key: str
     event_time: EventTime = _OF_RECORD
     origin: Join | Result | None = None
+    watermarked: bool = False
     broadcast: bool = False
 
     @property
@@ -148,7 +150,16 @@ class Table:
             raise AttributeError(name)
 
 
-def table(topic: str, schema: str, key: str, event_time: str | None = None, *, broadcast: bool = False) -> Table:
+def table(
+    topic: str,
+    schema: str,
+    key: str,
+    event_time: str | None = None,
+    *,
+    watermark: str | None = None,
+    idle_timeout: str | None = None,
+    broadcast: bool = False,
+) -> Table:
     """The table of a topic: the last record of each key is its row, and a record without value deletes it.
 
     ::
@@ -163,12 +174,18 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
         key: the column whose text is the records' key.
         event_time: the column with the time from which on a row holds, a TIMESTAMP or a BIGINT in epoch ms; default the
             record's timestamp, which also counts for a deletion. Of two rows of a key the later one by it stays.
+        watermark: how much later than others its rows may come, such as ``"10 seconds"``: then a row of a stream waits
+            until the table is known up to its time, and meets the row that held then, whichever was read first. Default
+            none: it meets the row that is there when it comes, or as the join's ``grace=`` says.
+        idle_timeout: with a watermark: after how long without records the time of a partition goes on with the clock,
+            such as ``"1 second"``, so that a table that seldom changes holds no stream up. Default: after a minute
+            nobody waits for that partition until it has a record again.
         broadcast: have all of the table in each task of a join, for a small table: the stream's rows then stay in the
             tasks, and in the order, that their partitions give them, however many have one key.
 
     Raises:
         ConfigurationError: an argument is no text or no topic's name, the schema has a column twice or a type that
-            Spark does not have, or there is no such column.
+            Spark does not have, there is no such column, or a duration is none.
     """
     for what, given in (("topic", topic), ("schema", schema), ("key", key)):
         check_kind(f"table() got {what}=", given, str, "one text")
@@ -182,7 +199,9 @@ def table(topic: str, schema: str, key: str, event_time: str | None = None, *, b
         if event_time is not None:
             check_event_time(columns, event_time, "table(event_time=...)")
     time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
-    return Table(topic, schema=schema, key=key, event_time=time, broadcast=broadcast)
+    if watermark is not None or idle_timeout is not None:
+        time = event_time_of("table()", event_time, watermark, idle_timeout) or time
+    return Table(topic, schema=schema, key=key, event_time=time, watermarked=watermark is not None, broadcast=broadcast)
 
 
 def _text(given: object) -> str:

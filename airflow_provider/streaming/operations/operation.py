@@ -285,6 +285,14 @@ class Operation(ABC):
         """
         return np.ones(len(event_ms), bool)
 
+    def told_by(self, side: int | None) -> tuple[int | None, ...]:
+        """The sides whose tasks say how far a side of its rows has got, of which the least counts: by default its own.
+
+        Args:
+            side: None where its rows are of no side.
+        """
+        return (side,)
+
     def told_ms(self, time: StreamTime) -> int | None:
         """Before which event time none of the rows lies that it puts out later; None where that is not known."""
         return time.watermark_ms

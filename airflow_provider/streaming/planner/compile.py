@@ -208,7 +208,7 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> l
     telling = dict[int, bool]()
     wanting = dict[int, bool]()
     for plan in reversed(plans):
-        timed = plan.event_time is not None and not plan.table
+        timed = plan.event_time is not None and plan.tells_time
         telling[plan.number] = timed and any(wanting[reader.number] for reader in readers[plan.number])
         wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
     found = list[CompiledStage]()
@@ -225,7 +225,7 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> l
                 tuple(
                     str(task)
                     for other in writers
-                    if other.operation.side_written == side
+                    if other.operation.side_written in plan.operation.told_by(side)
                     for task in stages[other.number].tasks
                 )
                 for side in sides

@@ -43,6 +43,7 @@ class StagePlan:
             the first of them says.
         branch: of a union, which of its streams it reads; those behind the first write what that one writes, too.
         table: as of `InputSpec`.
+        tells_time: whether its tasks tell those behind them how far event time has got, where that counts.
         changes: whether the records are those of a table that is read as a stream: one without value is dropped, and
             counted under `DELETED_ROWS`.
         null_keys: as of `InputSpec`.
@@ -69,6 +70,7 @@ class StagePlan:
     feeds: bool = False
     branch: int = 0
     table: bool = False
+    tells_time: bool = True
     changes: bool = False
     null_keys: NullKeys = "refuse"
     sides: tuple[str, ...] = ()

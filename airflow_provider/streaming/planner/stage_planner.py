@@ -243,6 +243,7 @@ class _Planner:
                 feeds=True,
                 branch=at,
                 table=is_table,
+                tells_time=not isinstance(branch, Table) or branch.watermarked,
                 null_keys="refuse" if is_table else _null_keys(join, side),
                 spread=_spread(join, side),
                 trust_partitioning=True,
