@@ -98,7 +98,7 @@ def test_windows_behind_it_close_by_the_least_of_both() -> None:
 @pytest.mark.parametrize("given", [{"grace": "1 minute"}, {"history": "1 minute"}], ids=["grace", "history"])
 def test_watermark_of_the_table_says_how_long_is_waited(given: Mapping[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"the table has a watermark.*Leave (grace|history)= out"):
-        enriched(**given)
+        enriched(CUSTOMERS, **given)
 
 
 def test_idle_timeout_of_a_table_needs_a_watermark() -> None:
