@@ -16,7 +16,7 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.application.job_change import refuse_moved_stages
+from airflow_provider.control.application.job_change import numbered_after, refuse_moved_stages
 from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.operation import StoredStates
@@ -272,6 +272,10 @@ class JobTester:
         """
         if store not in get_args(_Store):
             raise ConfigurationError(f"restart() got store={store!r}: give {' or '.join(map(repr, get_args(_Store)))}.")
+        if job is not None:
+            check_kind("restart() got job=", job, StatefulJob, _A_JOB)
+            numbers = numbered_after(self._described, job.description()).stages
+            job = job.numbered({stage.name: stage.number for stage in numbers})
         changed = None if job is None else self._changed(job)
         self._active.close()
         if changed is not None:
@@ -312,7 +316,6 @@ class JobTester:
             self._folder.cleanup()
 
     def _changed(self, job: StatefulJob) -> CompiledJob:
-        check_kind("restart() got job=", job, StatefulJob, _A_JOB)
         if job.application_id != self._job.application_id:
             raise ConfigurationError(
                 f"restart() got the job {job.application_id!r}, and {self._job.application_id!r} is tested: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from airflow_provider.control.application.job_change import refuse_change
+from airflow_provider.control.application.job_change import numbered_after, refuse_change
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, TopicKind
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.kafka.application_topics import check_partitions, refuse_those_of_others
@@ -48,11 +48,13 @@ def create_described_topics(
         TopicMismatchError: a topic exists otherwise than needed, or a changelog exists that another application may
             call its own.
     """
+    job = numbered_after(before, job)
     job = job.with_partitions({source: topics.partitions(source) for source in job.names(TopicKind.SOURCE)})
     refuse_those_of_others(topics, job.application_id, job.stores)
     partitions = {topic.name: topic.partitions for topic in job.topics}
+    sources = {stage.number: stage.source for stage in job.stages}
     for topic in job.topics:
-        source = job.stages[topic.stage].source
+        source = sources[topic.stage]
         if topic.kind is TopicKind.CHANGELOG and source in job.names(TopicKind.SOURCE):
             found = topics.describe(topic.name)
             check_partitions(source, partitions[source] or 0, {} if found is None else {topic.name: found.partitions})

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from airflow_provider.common.store_signature import WAYS_OUT
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
+
+_DERIVED: Final = re.compile(r"-(join|aggregate|drop-duplicates|process)$")
+"""How the names of stores end that the planner gives to what other stages read."""
+
+
+def numbered_after(before: JobDescription | None, now: JobDescription) -> JobDescription:
+    """A version of a job, whose stages have the numbers that they have had, so that each finds its tasks and positions.
+
+    As long as no stage that is known has moved, and none takes the number of one that is gone, they are numbered in the
+    order of the sinks: so one that gets another name goes on. Else each keeps the number that its name has had, also
+    while it was out, and those whose names are new get the next ones.
+    """
+    if before is None or not any((*_moved(before, now), *_taken(before, now))):
+        return now
+    known = _numbers(before)
+    next_one = max((*known.values(), *(stage.number for stage in before.stages), -1)) + 1
+    new = (stage.name for stage in now.stages if stage.name not in known)
+    return now.numbered(known | {name: next_one + at for at, name in enumerate(new)})
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
@@ -16,9 +36,13 @@ def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
     positions. Then, as far as it is known without Spark, what the state of each means, and what is on the way between
     two of them. The rest of that is compared when a task is opened, by the signature in its last commit.
 
+    Args:
+        now: as `numbered_after` gives it.
+
     Raises:
         ConfigurationError: a stage has another number, takes the number of one that was removed and that left its
-            positions, is put back though one that fed it went on meanwhile, or has another number of partitions between
+            positions, reads another topic than it did under its name, would go on under another name with an empty
+            store, is put back though one that fed it went on meanwhile, or has another number of partitions between
             it and the stage before it; or it means something else by its state. It says what was changed and what the
             ways out are.
     """
@@ -34,7 +58,14 @@ def refuse_moved_stages(before: JobDescription, now: JobDescription) -> None:
     Raises:
         ConfigurationError: as of `refuse_change`.
     """
-    changes = [*_moved(before, now), *_taken(before, now), *_put_back(before, now), *_resized(before, now)]
+    changes = [
+        *_moved(before, now),
+        *_taken(before, now),
+        *_led_elsewhere(before, now),
+        *_renamed(before, now),
+        *_put_back(before, now),
+        *_resized(before, now),
+    ]
     if changes:
         raise ConfigurationError(
             f"This version of the job {now.application_id!r} cannot go on with what the one before it left: "
@@ -56,6 +87,7 @@ def refuse_other_stages(kept: JobDescription | None, now: JobDescription) -> Non
     """
     if kept is None:
         return
+    now = numbered_after(kept, now)
     on_record, has = ({stage.number: _named(stage) for stage in job.stages} for job in (kept, now))
     if on_record != has:
         refuse_change(kept, now)
@@ -125,7 +157,7 @@ def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
                 f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number ({was.name}) "
                 f"read {was.source!r}"
             )
-        elif was is not None and _feeds(before, was) != _feeds(now, stage):
+        elif was is not None and was.name != stage.name and not _does_the_same(before, was, now, stage):
             yield (
                 f"stage {stage.number} ({stage.name}) has the number of one that is removed ({was.name}), and would go "
                 "on at its positions"
@@ -135,6 +167,50 @@ def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
                 f"stage {stage.number} ({stage.name}) has the number of one that was removed ({gone}), whose positions "
                 "are still there"
             )
+
+
+def _led_elsewhere(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stages that read a topic of the user's where they read an internal one, or the reverse: all came already."""
+    known = {stage.name: stage for stage in before.stages if stage.store is not None}
+    for stage in now.stages:
+        was = known.get(stage.name)
+        if was is None or stage.store is None or was.source == stage.source:
+            continue
+        between = {*before.names(TopicKind.REPARTITION), *now.names(TopicKind.REPARTITION)}
+        if not between.isdisjoint({was.source, stage.source}):
+            yield (
+                f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and read {was.source!r}: what it counted "
+                "would come to it again"
+            )
+
+
+def _renamed(before: JobDescription, now: JobDescription) -> Iterator[str]:
+    """Stores that would begin empty, because they have their names of a sink that is not the first any more.
+
+    Another name that was given is what was asked for.
+    """
+    known, has = _numbers(before), {stage.name for stage in now.stages}
+    gone = {
+        (stage.key, stage.operation): stage
+        for stage in before.stages
+        if stage.store is not None and stage.name not in has
+    }
+    for stage in now.stages:
+        was = gone.get((stage.key, stage.operation))
+        if was is None or stage.store is None or stage.name in known:
+            continue
+        if was.store in now.names(TopicKind.SINK) or any(map(_DERIVED.search, (was.name, stage.name))):
+            yield (
+                f"the store {was.store!r} is gone, and {stage.store!r}, which does the same, would begin empty: what "
+                "others use without a name has it of the first sink that needs it, so keep that one with "
+                f"name={was.store!r}"
+            )
+
+
+def _does_the_same(before: JobDescription, was: StageDescription, now: JobDescription, is_: StageDescription) -> bool:
+    """Whether a stage without store is the one that had its number, under another name."""
+    both = [(stage.steps, stage.key, stage.operation) for stage in (was, is_)]
+    return both[0] == both[1] and _feeds(before, was) == _feeds(now, is_)
 
 
 def _feeds(job: JobDescription, stage: StageDescription) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 
 from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.application.described_topics import create_described_topics
-from airflow_provider.control.application.job_change import refuse_change
+from airflow_provider.control.application.job_change import numbered_after, refuse_change
 from airflow_provider.control.records.job_description import JobDescription, TopicKind
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
@@ -71,7 +71,7 @@ def sized_job(admin: TopicAdmin, job: JobDescription, before: JobDescription | N
     topics = () if before is None else before.topics
     known = {topic.name: topic.partitions for topic in topics if topic.kind is TopicKind.SOURCE}
     sources = {name: known.get(name) or admin.partitions(name) for name in job.names(TopicKind.SOURCE)}
-    sized = job.with_partitions(sources)
+    sized = numbered_after(before, job).with_partitions(sources)
     refuse_change(before, sized)
     return sized.after(before)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -44,6 +44,12 @@ class JobTopic:
     like: str | None = None
     store: str | None = None
     windowed: bool = False
+
+
+def in_order(topics: Iterable[JobTopic]) -> tuple[JobTopic, ...]:
+    """Topics by their kinds, and by the numbers of their stages."""
+    kinds = list(TopicKind)
+    return tuple(sorted(topics, key=lambda topic: (kinds.index(topic.kind), topic.stage)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +176,26 @@ class JobDescription:
         if stage.store is None:
             return commits_topic(self.application_id, stage.number)
         return changelog_topic(self.application_id, stage.store)
+
+    def numbered(self, numbers: Mapping[str, int]) -> JobDescription:
+        """The same, with other numbers of its stages.
+
+        Args:
+            numbers: by stage's name; all of them.
+        """
+        of = {stage.number: numbers[stage.name] for stage in self.stages}
+        stages = tuple(dataclasses.replace(stage, number=of[stage.number]) for stage in self.stages)
+        topics = tuple(
+            dataclasses.replace(
+                topic,
+                stage=of[topic.stage],
+                name=commits_topic(self.application_id, of[topic.stage])
+                if topic.kind is TopicKind.COMMITS
+                else topic.name,
+            )
+            for topic in self.topics
+        )
+        return dataclasses.replace(self, stages=stages, topics=in_order(topics))
 
     def after(self, before: JobDescription | None) -> JobDescription:
         """The same, with what an earlier version of the job leaves behind."""

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.job_change import refuse_other_stages
+from airflow_provider.control.application.job_topics import read_view_if_there
 from airflow_provider.control.outlook.metrics_topic import MetricsWriter
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState, TaskStatus
@@ -107,6 +108,9 @@ class Instance:
 
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
+        view = read_view_if_there(self._settings.connection, admin, self._job.application_id)
+        if view is not None and view.job is not None:
+            self._job = self._job.numbered({stage.name: stage.number for stage in view.job.stages})
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
         with ControlReader(
             self._settings.connection, self._job.application_id, statuses=False, follows=True

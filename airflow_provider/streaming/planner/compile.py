@@ -211,12 +211,12 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> l
         timed = plan.event_time is not None and plan.tells_time
         telling[plan.number] = timed and any(wanting[reader.number] for reader in readers[plan.number])
         wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
-    found = list[CompiledStage]()
+    found, by_number = list[CompiledStage](), {stage.number: stage for stage in stages}
     for plan, stage in zip(plans, stages, strict=True):
         spec = stage.spec
         if telling[plan.number]:
             listening = [reader for reader in readers[plan.number] if wanting[reader.number]]
-            marked = {reader.source_topic: stages[reader.number].num_tasks for reader in listening}
+            marked = {reader.source_topic: by_number[reader.number].num_tasks for reader in listening}
             spec = dataclasses.replace(spec, marked=marked)
         if wanting[plan.number]:
             sides: tuple[int | None, ...] = (LEFT, RIGHT) if plan.operation.sided else (None,)
@@ -226,7 +226,7 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> l
                     str(task)
                     for other in writers
                     if other.operation.side_written in plan.operation.told_by(side)
-                    for task in stages[other.number].tasks
+                    for task in by_number[other.number].tasks
                 )
                 for side in sides
             )

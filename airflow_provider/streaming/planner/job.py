@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +12,13 @@ from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.common.json_codec import to_json
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.application.job_text import description_text, mermaid
-from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
+from airflow_provider.control.records.job_description import (
+    JobDescription,
+    JobTopic,
+    StageDescription,
+    TopicKind,
+    in_order,
+)
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
@@ -68,8 +74,8 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
         )
     if dead_letter is not None:
         source = topics[stages[0].source_topic]
-        topics[dead_letter] = JobTopic(name=dead_letter, kind=TopicKind.DEAD_LETTERS, stage=0, like=source.name)
-    kinds = list(TopicKind)
+        first = stages[0].number
+        topics[dead_letter] = JobTopic(name=dead_letter, kind=TopicKind.DEAD_LETTERS, stage=first, like=source.name)
     return JobDescription(
         application_id=application_id,
         stages=tuple(
@@ -91,7 +97,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
             )
             for stage in stages
         ),
-        topics=tuple(sorted(topics.values(), key=lambda topic: (kinds.index(topic.kind), topic.stage))),
+        topics=in_order(topics.values()),
     )
 
 
@@ -148,6 +154,7 @@ class StatefulJob:
     state_cleanup_delay_ms: int | None = None
     allow_faults: bool = False
     data_loss: Literal["fail", "continue"] = "fail"
+    stage_numbers: Mapping[str, int] = field(default_factory=dict)
 
     def __init__(self, application_id: str, *sinks: Sink | Stream | Table, **settings: Any) -> None:
         # With `sinks` by name too, as `dataclasses.replace` gives it.
@@ -300,7 +307,18 @@ class StatefulJob:
     @cached_property
     def stages(self) -> tuple[StagePlan, ...]:
         """The stages that it is cut into, each before those that read what it writes."""
-        return plan_stages(self.application_id, self.sinks)
+        plans = plan_stages(self.application_id, self.sinks)
+        if self.stage_numbers.keys() != {plan.name for plan in plans}:
+            return plans
+        return tuple(dataclasses.replace(plan, number=self.stage_numbers[plan.name]) for plan in plans)
+
+    def numbered(self, numbers: Mapping[str, int]) -> StatefulJob:
+        """The same, whose stages have the numbers that the application knows them by.
+
+        Args:
+            numbers: by stage's name. Where they are not those of its stages, they say nothing.
+        """
+        return dataclasses.replace(self, stage_numbers=numbers)
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""

@@ -15,7 +15,10 @@ LENGTHS = {"as-text": "CAST(length(word) AS STRING)"}
 
 
 def job_of(application_id: str, version: str) -> StatefulJob:
-    """A version of the job: ``first``, ``grown``, ``shortest`` or ``as-text``; each but the first has all stages."""
+    """A version of the job: ``first``, ``grown``, ``turned``, ``shortest`` or ``as-text``.
+
+    Each but the first has all stages, the turned one in another order.
+    """
     words = (
         stream(f"{application_id}-lines", schema="line STRING")
         .select("explode(split(line, ' ')) AS word")
@@ -29,7 +32,7 @@ def job_of(application_id: str, version: str) -> StatefulJob:
     by_letter = words.with_column("letter", "left(word, 1)").group_by("letter")
     letters = by_letter.aggregate(counted, name="letters")
     sinks = [counts.sink(f"{application_id}-word-counts"), letters.sink(f"{application_id}-letter-counts")]
-    return StatefulJob(application_id, *(sinks[:1] if version == "first" else sinks))
+    return StatefulJob(application_id, *{"first": sinks[:1], "turned": sinks[::-1]}.get(version, sinks))
 
 
 if __name__ == "__main__":

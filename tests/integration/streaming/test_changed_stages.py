@@ -55,9 +55,9 @@ def test_stages_are_added_and_a_change_that_one_refuses_touches_none(words: Chan
     assert "max(length) of type bigint became max(length) of type string" in str(ended.error)
     assert words.ends() == before
 
-    # Undone, it goes on as if nothing had been.
-    create(words, "grown")
-    words.start("grown")
+    # Undone, it goes on as if nothing had been, also with its sinks in another order.
+    assert create(words, "turned") == ()
+    words.start("turned")
     words.wait(words.counted, "what was written meanwhile to be counted", 240)
     words.wait(words.counted_by_letter, "what was written meanwhile to be counted by letter", 240)
     assert (words.lines_of(0), words.lines_of(2)) == (words.lines, words.lines)

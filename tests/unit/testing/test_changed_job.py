@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.testing import JobTester
+from airflow_provider.testing import InputRecord, JobTester
 from tests.unit.testing.jobs import LARGEST, ORDERS, SCHEMA, largest, of_orders, order
 
 COUNT, TOTAL, GREATEST, LAST = (
@@ -349,3 +350,56 @@ def test_random_changes_of_the_aggregates_leave_every_result_right(round_: int) 
                 assert state.keys() == found[key].keys()
                 for name, value in state.items():
                     assert agree(value, found[key][name]), (seed, key, name, value, found[key][name])
+
+
+SINKS = {
+    "per-customer": ORDERS.aggregate(COUNT, name="customers").sink("per-customer"),
+    "per-amount": stream("orders", schema=SCHEMA)
+    .group_by("amount")
+    .aggregate(COUNT, name="amounts")
+    .sink("per-amount"),
+    "large": stream("orders", schema=SCHEMA)
+    .filter("amount > 2", name="rest")
+    .select("amount", "customer")
+    .sink("large", key="customer"),
+    "small": stream("orders", schema=SCHEMA)
+    .filter("amount <= 2", name="rest")
+    .select("amount", "customer")
+    .sink("small", key="customer"),
+}
+
+
+@pytest.mark.parametrize("round_", range(4))
+def test_sinks_that_are_moved_taken_out_and_put_back_lose_and_double_nothing(round_: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+
+    def drawn_job() -> StatefulJob:
+        chosen = randomness.sample(list(SINKS), randomness.randint(1, len(SINKS)))
+        return StatefulJob("app", *(SINKS[name] for name in chosen))
+
+    rows, out = list[dict[str, Any]](), list[dict[str, Any]]()
+    with JobTester(drawn_job(), partitions=2) as tester:
+        for _ in range(8):
+            more = [
+                order(randomness.choice("abc"), float(randomness.randint(1, 4)))
+                for _ in range(randomness.randint(0, 5))
+            ]
+            tester.pipe_inputs([InputRecord(row, key=row["customer"]) for row in more])
+            rows += more
+            tester.restart(randomness.choice(["kept", "empty"]), job=drawn_job())
+            if randomness.random() < 0.3:
+                tester.promote_standby()
+        tester.restart(job=StatefulJob("app", *SINKS.values()))
+        out += [record.value for name in ("large", "small") for record in tester.read_output(name)]
+
+        assert tester.states("customers") == {
+            name: {"n": number} for name, number in Counter(row["customer"] for row in rows).items()
+        }
+        assert sorted(out, key=str) == sorted(
+            ({"amount": row["amount"], "customer": row["customer"]} for row in rows), key=str
+        )
+        assert {float(key): state["n"] for key, state in tester.states("amounts").items()} == Counter(
+            row["amount"] for row in rows
+        )

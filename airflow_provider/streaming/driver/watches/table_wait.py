@@ -42,12 +42,13 @@ def stages_before(job: CompiledJob) -> Mapping[int, tuple[CompiledStage, ...]]:
         beside = [other for other in job.stages if not set(other.spec.outputs).isdisjoint(stage.spec.outputs)]
         tables = {other.number for other in beside if other.source.table}
         if tables and not stage.source.table:
-            found[stage.number] = tuple(job.stage(number) for number in sorted(_with_writers(job, tables)))
+            needed = _with_writers(job, tables)
+            found[stage.number] = tuple(one for one in job.stages if one.number in needed)
     return found
 
 
 def _with_writers(job: CompiledJob, numbers: Collection[int]) -> set[int]:
-    """Some stages with all of those that write what they read; a stage's number is greater than that of those."""
+    """Some stages with all of those that write what they read."""
     sources = {job.stage(number).source.topic for number in numbers if job.stage(number).source.from_stage}
     writers = {stage.number for stage in job.stages if not sources.isdisjoint(stage.spec.outputs)} - set(numbers)
     return _with_writers(job, {*numbers, *writers}) if writers else set(numbers)
