@@ -199,7 +199,7 @@ def _renamed(before: JobDescription, now: JobDescription) -> Iterator[str]:
         was = gone.get((stage.key, stage.operation))
         if was is None or stage.store is None or stage.name in known:
             continue
-        if was.store in now.names(TopicKind.SINK) or any(map(_DERIVED.search, (was.name, stage.name))):
+        if any(map(_DERIVED.search, (was.name, stage.name))):
             yield (
                 f"the store {was.store!r} is gone, and {stage.store!r}, which does the same, would begin empty: what "
                 "others use without a name has it of the first sink that needs it, so keep that one with "

@@ -386,7 +386,7 @@ def test_sinks_that_are_moved_taken_out_and_put_back_lose_and_double_nothing(rou
                 order(randomness.choice("abc"), float(randomness.randint(1, 4)))
                 for _ in range(randomness.randint(0, 5))
             ]
-            tester.pipe_inputs([InputRecord(row, key=row["customer"]) for row in more])
+            tester.pipe_inputs([InputRecord(row, key=str(row["customer"])) for row in more])
             rows += more
             tester.restart(randomness.choice(["kept", "empty"]), job=drawn_job())
             if randomness.random() < 0.3:
