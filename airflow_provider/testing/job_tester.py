@@ -374,7 +374,7 @@ class JobTester:
         if self._refusal is not None:
             raise self._refusal  # no instance of the job starts
         if len(self._active.tasks) < len(self._job.tasks):
-            self._active.process(())  # restores the stores that were lost
+            self._active.tick()  # restores the stores that were lost
         # What a stage writes may be for any other; a task that stopped leaves its records where they are.
         for _ in self._job.stages:
             had_records = [self._process_stage(stage) for stage in self._job.stages]

@@ -88,7 +88,7 @@ class TestedInstance:
                     f"After {_DEADLINE_S:g} s the tasks of {self._settings.instance!r} are not {wanted.name}: {found}."
                 )
 
-    def process(self, rows: Iterable[pa.RecordBatch], stage: int = 0) -> tuple[TaskStatus, ...]:
+    def process(self, rows: Iterable[pa.RecordBatch], stage: int) -> tuple[TaskStatus, ...]:
         """Process a micro-batch, in the only attempt that Spark makes on a local master: what is wrong stops its task.
 
         Returns:
