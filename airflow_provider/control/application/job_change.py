@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -19,14 +20,19 @@ def numbered_after(before: JobDescription | None, now: JobDescription) -> JobDes
 
     As long as no stage that is known has moved, and none takes the number of one that is gone, they are numbered in the
     order of the sinks: so one that gets another name goes on. Else each keeps the number that its name has had, also
-    while it was out, and those whose names are new get the next ones.
+    while it was out, and those whose names are new get the next ones. So does one with a store whose number has gone to
+    another meanwhile: its positions are beside its state.
     """
     if before is None or not any((*_moved(before, now), *_taken(before, now))):
         return now
-    known = _numbers(before)
-    next_one = max((*known.values(), *(stage.number for stage in before.stages), -1)) + 1
-    new = (stage.name for stage in now.stages if stage.name not in known)
-    return now.numbered(known | {name: next_one + at for at, name in enumerate(new)})
+    known, numbers = _numbers(before), dict[str, int]()
+    free = itertools.count(max(known.values()) + 1)
+    # Those first that have to keep theirs.
+    held = _held_numbers(before)
+    for stage in sorted(now.stages, key=lambda stage: stage.name not in held):
+        number = known.get(stage.name)
+        numbers[stage.name] = next(free) if number is None or number in numbers.values() else number
+    return now.numbered(numbers)
 
 
 def refuse_change(before: JobDescription | None, now: JobDescription) -> None:
@@ -131,7 +137,7 @@ def _listed(stages: Mapping[int, str]) -> str:
 
 def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages that went on under another number."""
-    numbers = _numbers(before)
+    numbers = _held_numbers(before)
     for stage in now.stages:
         number = numbers.get(stage.name, stage.number)
         if number != stage.number:
@@ -139,20 +145,25 @@ def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
 
 
 def _numbers(before: JobDescription) -> dict[str, int]:
-    numbers = {stage.name: stage.number for stage in before.left}
-    numbers |= {name: number for number, name in before.stages_gone.items()}
-    return numbers | {stage.name: stage.number for stage in before.stages}
+    """By name, the number that a stage has or had last."""
+    return {stage.name: stage.number for stage in before.left} | _held_numbers(before)
+
+
+def _held_numbers(before: JobDescription) -> dict[str, int]:
+    """Of stages that run, or whose positions lie under their number."""
+    gone = {name: number for number, name in before.stages_gone.items()}
+    return gone | {stage.name: stage.number for stage in before.stages}
 
 
 def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
-    """Stages without store whose positions would be those of another one that had their number."""
+    """Stages that would have the number of another one, and with it perhaps its positions."""
     numbers = _numbers(before)
-    known = {stage.number: stage for stage in before.stages if stage.store is None}
+    known = {stage.number: stage for stage in before.stages}
     for stage in now.stages:
-        if stage.store is not None or numbers.get(stage.name, stage.number) != stage.number:
+        if numbers.get(stage.name, stage.number) != stage.number:
             continue
         was, gone = known.get(stage.number), before.stages_gone.get(stage.number)
-        if was is not None and was.source != stage.source:
+        if was is not None and was.store is stage.store is None and was.source != stage.source:
             yield (
                 f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number ({was.name}) "
                 f"read {was.source!r}"
@@ -208,8 +219,10 @@ def _renamed(before: JobDescription, now: JobDescription) -> Iterator[str]:
 
 
 def _does_the_same(before: JobDescription, was: StageDescription, now: JobDescription, is_: StageDescription) -> bool:
-    """Whether a stage without store is the one that had its number, under another name."""
-    both = [(stage.steps, stage.key, stage.operation) for stage in (was, is_)]
+    """Whether a stage may go on in the place of the one that had its number: with a store, under another name."""
+    if was.store is not None and is_.store is not None:
+        return True
+    both = [(stage.store is None, stage.steps, stage.key, stage.operation) for stage in (was, is_)]
     return both[0] == both[1] and _feeds(before, was) == _feeds(now, is_)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider.state.digest import DIGEST_MASK, sum_of_digests
@@ -19,7 +19,6 @@ BATCHES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(BATCHES, st.integers(1, 6))
 def test_digests_and_offsets_of_spans_are_always_those_of_their_segments(
     batches: list[tuple[dict[int, int], int, bool]], most: int

@@ -40,7 +40,7 @@ def instances(job: CompiledJob, log: InMemoryLog, tmp_path: Path) -> Iterator[tu
 def process(instance: TestedInstance, job: CompiledJob, offset: int) -> TaskState:
     record = Record(key=b"ann", value=msgspec.json.encode(order("ann", 1.0)), timestamp_ms=1)
     rows = SourceRows(job.stages[0].source).of([SourceRecord(partition=0, offset=offset, record=record)])
-    (status,) = instance.process(rows)
+    (status,) = instance.process(rows, 0)
     return status.state
 
 

@@ -79,6 +79,11 @@ def test_what_goes_on_is_taken(before: list[Sink], now: list[Sink]) -> None:
         ),
         pytest.param([[large(), small()], [small(), large()]], {"large": 0, "small": 1}, id="sinks-swapped"),
         pytest.param([[per_customer()], [large(), per_customer()]], {"customers": 0, "large": 1}, id="sink-put-before"),
+        pytest.param(
+            [[per_customer()], [per_country()], [per_customer(), per_country()]],
+            {"customers": 0, "countries-repartition": 1, "countries": 2},
+            id="sink-of-other-stages-in-the-place-of-one-that-is-put-back",
+        ),
         pytest.param([[large()], [small()]], {"small": 1}, id="another-sink-in-the-place-of-one"),
         pytest.param([[large()], [INVOICES.sink("invoiced")]], {"invoiced": 1}, id="another-sink-of-another-source"),
         pytest.param(
@@ -356,5 +361,7 @@ def test_sink_does_not_go_on_at_the_positions_of_a_stage_that_fed_another() -> N
 def test_positions_that_were_left_are_not_taken_by_way_of_a_stage_with_a_store() -> None:
     kept = deployed([large(), small()], [large()], [large(), per_customer()])
 
-    with pytest.raises(ConfigurationError, match=r"number of one that was removed \(small\)"):
-        refuse_change(kept, described(large(), ORDERS.filter("amount > 5", name="more").sink("customers")))
+    last = described(large(), ORDERS.filter("amount > 5", name="more").sink("customers"), before=kept)
+    assert [(stage.name, stage.number) for stage in last.stages] == [("large", 0), ("customers", 2)]
+    with pytest.raises(ConfigurationError, match=r"stage 2 \(customers\): aggregate\(\) became repartition\(\)"):
+        refuse_change(kept, last)

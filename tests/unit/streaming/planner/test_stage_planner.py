@@ -284,7 +284,7 @@ def many_sinks(draw: st.DrawFn) -> list[Sink]:
 
 
 # A busy machine is no finding.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(many_sinks())
 def test_stages_of_any_graph_go_one_way(sinks: list[Sink]) -> None:
     stages = StatefulJob("app", *sinks).stages
@@ -304,7 +304,7 @@ def test_stages_of_any_graph_go_one_way(sinks: list[Sink]) -> None:
     assert pickle.loads(pickle.dumps(stages)) == stages
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(many_sinks())
 def test_sink_at_the_end_changes_nothing_before_it(sinks: list[Sink]) -> None:
     before = StatefulJob("app", *sinks[:-1]).sinks if sinks[:-1] else ()

@@ -61,7 +61,7 @@ def open_instance(tmp_path: Path) -> Iterator[Open]:
 def process(instance: TestedInstance, job: StatefulJob, offset: int) -> None:
     record = Record(key=b"ann", value=b'{"customer":"ann","amount":2.5}', timestamp_ms=1)
     rows = SourceRows(compiled(job).stages[0].source).of([SourceRecord(partition=0, offset=offset, record=record)])
-    (status,) = instance.process(rows)
+    (status,) = instance.process(rows, 0)
     assert (status.state, status.failure) == (TaskState.RUNNING, None)
 
 
@@ -74,12 +74,12 @@ def test_standby_says_that_it_could_not_take_over_and_goes_on_following(open_ins
     process(active, SUMMED, 0)
     standby.become(Role.STANDBY, 1)
 
-    (status,) = standby.process(())
+    (status,) = standby.process((), 0)
 
     assert (status.state, status.lag_records, status.error_kind) == (TaskState.FOLLOWING, 0, "ConfigurationError")
     assert "sum(amount) of type double became max(amount)" in str(status.error)
     process(active, SUMMED, 1)
-    assert standby.process(())[0].lag_records == 0
+    assert standby.process((), 0)[0].lag_records == 0
 
 
 def test_promoted_standby_that_would_misread_the_state_fails_without_a_write(open_instance: Open) -> None:
@@ -92,7 +92,7 @@ def test_promoted_standby_that_would_misread_the_state_fails_without_a_write(ope
     standby.become(Role.STANDBY, 1)
     standby.become(Role.ACTIVE, 2)
 
-    (status,) = standby.process(())
+    (status,) = standby.process((), 0)
 
     assert (status.state, status.error_kind) == (TaskState.FAILED, "ConfigurationError")
     record = standby.tasks[TaskId(0, 0)].commit_record
@@ -149,7 +149,7 @@ def test_standby_says_that_the_source_was_created_again_and_goes_on_following(op
     standby = open_instance("i2", job, {"orders": "id-2"})
     standby.become(Role.STANDBY, 1)
 
-    (status,) = standby.process(())
+    (status,) = standby.process((), 0)
 
     assert (status.state, status.error_kind) == (TaskState.FOLLOWING, "TopicMismatchError")
 
