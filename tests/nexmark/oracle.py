@@ -152,7 +152,7 @@ SQL: Final[dict[str, str]] = {
             substring_index(substring_index(url, '/', 6), '/', -1) AS dir3 FROM bids
     """,
 }
-"""Of equal bids in q19 the greatest comes first, as with `top`; no two times of the events are equal, for q9 and q18."""
+"""Of equal bids in q19 the greatest comes first, as with `top`. q9 and q18 have none: no two times are equal."""
 
 
 class Oracle:
