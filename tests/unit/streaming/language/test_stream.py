@@ -355,6 +355,7 @@ def test_star_that_multiplies_or_takes_a_struct_apart_is_none_of_all_columns() -
 
     assert rows.select("(amount) * 2 AS twice", "struct(place.*) AS place", "concat('(*', '') AS text").columns
 
+
 @pytest.mark.parametrize(
     "expression",
     [
