@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.language.sql_text import call_of, calls_in, has_over, is_column, split_alias, words_in
+from airflow_provider.streaming.language.sql_text import (
+    call_of,
+    calls_in,
+    has_over,
+    has_star,
+    is_column,
+    split_alias,
+    words_in,
+)
 from airflow_provider.streaming.terms.sql_type import RECORD
 from airflow_provider.streaming.terms.steps import Select, Selected
 
@@ -128,7 +136,7 @@ _AGGREGATES: Final = frozenset(
 
 
 def refuse_other_rows_needed(where: str, expression: object) -> None:
-    """Refuse window functions and aggregates in a step.
+    """Refuse window functions and aggregates in a step, and all columns at once inside of an expression.
 
     Args:
         expression: what it was given; a Column is left to Spark, and so is one with a subquery or a comment.
@@ -147,4 +155,9 @@ def refuse_other_rows_needed(where: str, expression: object) -> None:
         raise ConfigurationError(
             f"{where} got {expression!r}, and {found[0]}() is of many rows: a step sees one. Use group_by() and "
             "aggregate(), or for values of one row greatest(), least(), array_max() and the like."
+        )
+    if has_star(expression):
+        raise ConfigurationError(
+            f"{where} got {expression!r}, with * inside of an expression: Spark would take what a row has beside its "
+            "columns for columns, too. Name those that are meant, such as struct(id, amount)."
         )

@@ -52,6 +52,11 @@ def has_over(text: str) -> bool:
     return re.search(r"(?:\)|\bnulls)\s*\bover\s*\(", _outside(text), re.I) is not None
 
 
+def has_star(text: str) -> bool:
+    """Whether an expression has a ``*`` for all columns, as ``struct(*)`` has; ``struct(place.*)`` has none."""
+    return re.search(r"[(,]\s*\*", _outside(text)) is not None
+
+
 def words_in(text: str) -> frozenset[str]:
     """The words of an expression, in lower case, without those that stand in quotes."""
     return frozenset(word.lower() for word in re.findall(r"[A-Za-z_]\w*", _outside(text)))

@@ -335,9 +335,11 @@ def test_rows_of_two_streams_have_none_where_one_is_that_of_the_record() -> None
         pytest.param("row_number() over (partition by customer order by amount)", "OVER", id="over"),
         pytest.param("lag(amount) IGNORE NULLS OVER(ORDER BY amount)", "OVER", id="ignore-nulls"),
         pytest.param("amount / sum(amount)", "sum", id="aggregate"),
+        pytest.param("length(to_json(struct(*)))", "inside of an expression", id="all-columns"),
+        pytest.param("size(array(amount, * EXCEPT (id)))", "inside of an expression", id="all-but-one"),
     ],
 )
-def test_expression_that_needs_other_rows_is_refused(expression: str, said: str) -> None:
+def test_expression_that_needs_more_than_named_columns_of_its_row_is_refused(expression: str, said: str) -> None:
     uses: tuple[Callable[[], Stream], ...] = (
         lambda: ORDERS.with_column("x", expression),
         lambda: ORDERS.filter(f"{expression} > 1", name="n"),
@@ -346,6 +348,12 @@ def test_expression_that_needs_other_rows_is_refused(expression: str, said: str)
     for use in uses:
         with pytest.raises(ConfigurationError, match=said):
             use()
+
+
+def test_star_that_multiplies_or_takes_a_struct_apart_is_none_of_all_columns() -> None:
+    rows = stream("orders", schema="amount BIGINT, place STRUCT<city: STRING>")
+
+    assert rows.select("(amount) * 2 AS twice", "struct(place.*) AS place", "concat('(*', '') AS text").columns
 
 
 @pytest.mark.parametrize(
