@@ -99,7 +99,7 @@ class IdleTime:
                 self._move(known)
 
     def _tell_clock(self, clock_ms: int) -> None:
-        for id_, task in self._tasks.items():
+        for id_, task in list(self._tasks.items()):
             if task.operation.clocked and task.state is TaskState.RUNNING:
                 with self._isolating_batch(id_, False):
                     clock_step(task, clock_ms, self._group)
