@@ -204,10 +204,10 @@ class JobTester:
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
-        (task, *_) = self._tasks_with("state()", store)
+        timed = any(task.operation.timed for task in self._tasks_with("state()", store))
         wanted = key_bytes(key).decode("utf-8", "replace")
         found = [state for group, _, state in self._states(store) if group == wanted]
-        return (found or None) if task.operation.timed else next(iter(found), None)
+        return (found or None) if timed else next(iter(found), None)
 
     def states(self, store: str | None = None) -> dict[str, Any]:
         """What a store holds, by key, in the order of the keys; with windows by the keys of their output records.

@@ -17,6 +17,7 @@ from airflow_provider.streaming.operations.process import decoded, time_limit
 from airflow_provider.streaming.operations.process_state import (
     CLOCK,
     EXPIRY,
+    SET,
     TIMER,
     KeptPairs,
     KeptStore,
@@ -139,10 +140,10 @@ class StatefulCalls:
             FunctionError: it raised, or what it came to is too large; the state is as before.
             ConfigurationError: as `advance`.
         """
-        text = group.decode("utf-8", "replace")
+        text, value = group.decode("utf-8", "replace"), self._value(group)
         moment = Moment(self._now, max(self._now, event_ms))
         try:
-            self._call(self._operation.function, group, [row], moment, None)
+            self._call(self._operation.function, group, [row], value, moment, None)
         except MemoryError:
             raise  # the host's: no record is to blame, and none may be skipped for it
         except _LargeError as error:
@@ -155,8 +156,9 @@ class StatefulCalls:
         self.advance(self._now)
 
     def _fire(self, name: str, function: Callable[..., Any] | None, group: bytes, time_ms: int, prefix: bytes) -> None:
+        value = self._value(group)
         try:
-            self._call(function, group, time_ms, Moment(self._now, self._now), (prefix, time_ms))
+            self._call(function, group, time_ms, value, Moment(self._now, self._now), (prefix, time_ms))
         except MemoryError:
             raise
         except Exception as error:
@@ -167,11 +169,17 @@ class StatefulCalls:
                 "function and deploy again: the task goes on where it stopped, with that timer."
             ) from error
 
+    def _value(self, group: bytes) -> Any:
+        """The one value of a key; raises where another operation wrote it, which is no record's fault."""
+        raw = self._open.get(group)
+        return None if raw is None else decoded(raw, group.decode("utf-8", "replace"))
+
     def _call(
         self,
         function: Callable[..., Any] | None,
         group: bytes,
         given: Any,
+        value: Any,
         moment: Moment,
         fired: tuple[bytes, int] | None,
     ) -> None:
@@ -183,9 +191,8 @@ class StatefulCalls:
         assert function is not None
         operation, text = self._operation, group.decode("utf-8", "replace")
         self._open.begin()
-        before = self._open.get(group)
         state = KeyState(
-            None if before is None else decoded(before, text),
+            value,
             [(store, self._pairs(store, group, moment)) for store in operation.stores],
             self._timers(TIMER, group, moment.now_ms, fired),
             self._timers(CLOCK, group, NO_WATERMARK if self._clock_ms is None else self._clock_ms, fired),
@@ -205,7 +212,6 @@ class StatefulCalls:
         function, name = (
             (self._operation.on_timer, "on_timer=") if prefix == TIMER else (self._operation.on_clock, "on_clock=")
         )
-
         fired_ms = fired[1] if fired is not None and fired[0] == prefix else None
         return Timers(
             now_ms,
@@ -234,5 +240,8 @@ class StatefulCalls:
         store = None if found is None else self._operation.store(found.kind, found.name)
         if found is None or store is None or raw is None:
             return
-        kept = self._pairs(store, found.group, Moment(self._now, self._now))
-        kept.write(store.alive(decode_state(raw), self._now), found.entry)
+        left = store.alive(decode_state(raw), self._now)
+        self._pairs(store, found.group, Moment(self._now, self._now)).write(left, found.entry)
+        if (look := store.look_ms(left)) is not None:
+            # It may have been for a shorter ttl, of the job as it was.
+            self._put(EXPIRY, look, key, SET)

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordTooLargeError
@@ -21,9 +22,11 @@ from airflow_provider.streaming import (
     value_state,
 )
 from airflow_provider.streaming.operations.process_state import KeptStore
+from airflow_provider.streaming.operations.stateful_process import StatefulProcess
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 from airflow_provider.testing.tested_instance import CLOCK_BEGINS_MS
 from tests.builders import job_of_result
+from tests.unit.streaming.operations.merging import merged
 
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
@@ -199,6 +202,14 @@ def test_a_job_gets_stores_and_timers_over_the_value_that_it_kept() -> None:
         assert tester.state("a") == 4
 
 
+def test_value_of_another_operation_is_no_fault_of_a_record() -> None:
+    given = pa.table({"__key": [b"a"], "__offset": [1], "at": [1]})
+    operation = StatefulProcess(keeps_all, ("at",), stores=ALL)
+
+    with pytest.raises(ConfigurationError, match=r"'a' is not one of process"):
+        merged(operation, given, {b"a": b"\x01\x01"}, tolerant=True)
+
+
 # -- what is over ---------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +260,21 @@ def test_what_is_over_is_dropped_of_keys_that_never_come_again() -> None:
         tester.pipe_inputs([visit(n, f"k{n}", f"p{n % 3}") for n in range(50)])
         assert len(stored(tester)) == 100
         tester.pipe_input(visit(2 * HOUR, "last"))
+        assert stored(tester) == []
+
+
+@pytest.mark.parametrize("ttl", ["3 hours", "30 minutes"])
+def test_ttl_may_change_and_what_is_over_by_it_is_dropped(ttl: str) -> None:
+    def keeps(key: str, rows: Rows, state: Any) -> None:
+        if rows[0]["page"] is not None:
+            state.kept.update(rows[0]["page"])
+
+    with JobTester(job_of(keeps, stores=[value_state("kept", ttl="1 hour")])) as tester:
+        tester.pipe_input(visit(0, page="x"))
+        tester.restart(job=job_of(keeps, stores=[value_state("kept", ttl=ttl)]))
+        tester.pipe_input(visit(2 * HOUR, "b"))
+        assert tester.state("a") == ({"kept": "x"} if ttl == "3 hours" else None)
+        tester.pipe_input(visit(4 * HOUR, "b"))
         assert stored(tester) == []
 
 
