@@ -17,6 +17,7 @@ from airflow_provider.streaming.aggregates.aggregator import Aggregator
 from airflow_provider.streaming.language.stream import Stream, stream
 from airflow_provider.streaming.language.table import Table, table
 from airflow_provider.streaming.operations.process import ValueState
+from airflow_provider.streaming.operations.process_state import KeyState, list_state, map_state, value_state
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.run import run
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
@@ -25,6 +26,7 @@ from airflow_provider.streaming.terms.windows import session_window, window
 __all__ = [
     "Aggregator",
     "ErrorPolicy",
+    "KeyState",
     "OnError",
     "RestoreSettings",
     "RocksDBOptions",
@@ -34,9 +36,12 @@ __all__ = [
     "Table",
     "ValueState",
     "functions",
+    "list_state",
+    "map_state",
     "run",
     "session_window",
     "stream",
     "table",
+    "value_state",
     "window",
 ]

@@ -142,9 +142,10 @@ class JobTester:
             self._process(inputs)
 
     def advance_wall_clock(self, duration: str) -> None:
-        """Let time pass in which nothing comes: for a job with ``stream(idle_timeout=...)``.
+        """Let time pass in which nothing comes: for a job with ``stream(idle_timeout=...)``, or timers of the clock.
 
-        Nothing else in a job depends on the clock. What is not committed of that time is forgotten with a restart.
+        Nothing else in a job depends on the clock, which begins at `tested_instance.CLOCK_BEGINS_MS` and stands still
+        else. What is not committed of a source's time is forgotten with a restart.
 
         Args:
             duration: such as ``"10 minutes"``.
@@ -195,21 +196,18 @@ class JobTester:
             For aggregates a dict by name, with the types that the rows of `process` have: a DECIMAL is a ``Decimal``, a
             DATE a ``date``; with windows a list of them, of the windows that are open, in their order, each with its
             ``window``, whose bounds are datetimes; one outside of the years 1 to 9999 is its text, as in the output.
-            For `process` its own value.
+            For `process` its own value; with stores or timers a dict of ``value``, each store by its name, and the
+            times of ``timers`` and ``clock``, without those that hold nothing.
 
         Raises:
             ConfigurationError: the key is neither text nor bytes, or there is no such store.
             StateError: a store is lost, or cannot be read.
             RuntimeError: the tester is closed.
         """
-        wanted = key_bytes(key)
-        for task in self._tasks_with("state()", store):
-            if task.operation.timed:
-                return [state for group, _, state in self._states(store) if group == wanted.decode()] or None
-            (stored,) = task.replica.get_many([wanted])
-            if stored is not None:
-                return next((state for *_, state in self._read(task, [(wanted, stored)])), None)
-        return None
+        timed = any(task.operation.timed for task in self._tasks_with("state()", store))
+        wanted = key_bytes(key).decode("utf-8", "replace")
+        found = [state for group, _, state in self._states(store) if group == wanted]
+        return (found or None) if timed else next(iter(found), None)
 
     def states(self, store: str | None = None) -> dict[str, Any]:
         """What a store holds, by key, in the order of the keys; with windows by the keys of their output records.

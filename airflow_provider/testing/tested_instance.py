@@ -22,6 +22,9 @@ from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryClients, InMemoryLog
 
+CLOCK_BEGINS_MS: Final = 1_700_000_000_000
+"""The time of the first micro-batch: the same in every run."""
+
 _BUDGET_S: Final = 1.0
 _DEADLINE_S: Final = 60.0
 _NO_CLUSTER: Final = KafkaConnection("in-memory")
@@ -136,4 +139,5 @@ class TestedInstance:
             rows_of=rows_of,
             # Whatever is there is processed at once.
             idle=frozenset(self._job.tasks),
+            clock_ms=CLOCK_BEGINS_MS + int(self._idle_clock() * 1000),
         )

@@ -26,6 +26,13 @@ from airflow_provider.streaming.language.result import Result
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
+from airflow_provider.streaming.operations.process_state import KeptStore
+from airflow_provider.streaming.operations.stateful_process import (
+    RowFunction,
+    StatefulProcess,
+    TimerFunction,
+    check_time,
+)
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
@@ -205,14 +212,17 @@ class GroupedStream:
 
     def process(
         self,
-        function: ProcessFunction,
+        function: ProcessFunction | RowFunction,
         columns: Sequence[str] | None = None,
         timeout_s: float | None = None,
         version: int = 1,
         name: str | None = None,
         schema: str | None = None,
+        stores: Sequence[KeptStore] = (),
+        on_timer: TimerFunction | None = None,
+        on_clock: TimerFunction | None = None,
     ) -> Stream:
-        """Call a Python function once per key and micro-batch.
+        """Call a Python function once per key and micro-batch; with stores or timers, once per row.
 
         Where the rows go through an internal topic, those of several partitions come in no certain order.
 
@@ -225,6 +235,11 @@ class GroupedStream:
             name: of the store and of the internal topic, if there is one; default the sink's topic.
             schema: of the rows that it returns, in Spark DDL, without the key's columns: what follows needs to know
                 them. Default unknown, and nothing can follow but ``sink(topic)``.
+            stores: what is kept of each key beside its one value: ``value_state("last")``, ``list_state(...)``,
+                ``map_state(...)``; the function has it as ``state.last``.
+            on_timer: ``function(key, time_ms, state)``, called when the watermark reaches a time that was set with
+                ``state.timers.at(...)``; it returns rows, too. It needs a stream with an event time.
+            on_clock: the same for ``state.clock.at(...)``, by the clock of the instance, also where nothing comes.
 
         Raises:
             ConfigurationError: as `StatefulJob.process`, or a column does not exist or cannot be read by Python.
@@ -232,6 +247,12 @@ class GroupedStream:
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")
         operation = Process.of(function, columns, timeout_s, version, self._parts, schema)
+        if stores or on_timer is not None or on_clock is not None:
+            operation = StatefulProcess.extended(operation, stores, on_timer, on_clock)
+            if operation.uses_time:
+                check_stream_time(self.stream)
+                refuse_missing_time("process() with timers or a ttl", self.stream)
+            check_time(operation, has_time=self.stream.event_time is not None)
         if (known := self.columns) is not None:
             check_process_columns(known, operation.columns)
         if self.window is not None:

@@ -59,7 +59,7 @@ class Result:
     @property
     def event_time(self) -> EventTime | None:
         """Of the rows that the operation gets, where what is done with them depends on it."""
-        return self.grouped.stream.event_time if self.operation.timed else None
+        return self.grouped.stream.event_time if self.operation.uses_time else None
 
     @property
     def time_behind(self) -> EventTime | None:

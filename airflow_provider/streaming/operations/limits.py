@@ -65,25 +65,26 @@ class Limits:
         """By key, why what became of it does not fit."""
         return self.of_state(changes) | self.of_output(changes.output)
 
-    def check_results(self, output: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Refuse what comes out as time goes on, where the sink does not take it.
+    def check_results(self, changes: Changes) -> None:
+        """Refuse what comes out, or is kept, as time goes on, where its topic does not take it.
 
         What it is made of is committed, most often: no record of the batch is to blame, and none can be left out for
         it.
         """
-        if self.output is None or not output:
-            return
-        topic, limit = self.output.topic, self.output.bytes
-        for key, value in output:
-            size = len(key) + (0 if value is None else len(value))
-            if size > limit:
-                name = bounded(repr(key.decode("utf-8", "replace")), _KEY_CHARS)
-                raise ConfigurationError(
-                    f"The result {name} is {size:,} bytes, and {topic!r} takes {limit:,} at the most. Nothing was "
-                    "written, and no single record of the input is to blame: it is made of all that its key and window "
-                    f"have had. Raise max.message.bytes of {topic!r} and deploy again: the task goes on where it "
-                    "stopped, and writes it."
-                )
+        for limit, pairs in ((self.output, changes.output), (self.state, changes.state)):
+            if limit is None:
+                continue
+            topic, most = limit.topic, limit.bytes
+            for key, value in pairs:
+                size = len(key) + (0 if value is None else len(value))
+                if size > most:
+                    name = bounded(repr(key.decode("utf-8", "replace")), _KEY_CHARS)
+                    raise ConfigurationError(
+                        f"The result {name} is {size:,} bytes, and {topic!r} takes {most:,} at the most. Nothing was "
+                        "written, and no single record of the input is to blame: it is made of all that its key and "
+                        f"window have had. Raise max.message.bytes of {topic!r} and deploy again: the task goes on "
+                        "where it stopped, and writes it."
+                    )
 
 
 def _excesses(what: str, limit: TopicLimit, pairs: Sequence[tuple[bytes, bytes | None]]) -> dict[bytes, str]:

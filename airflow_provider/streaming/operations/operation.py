@@ -44,6 +44,7 @@ class Batch:
         after: the time of the task after them.
         late: how many records came too late and are not among them.
         upstream: what the tasks have told that write the rows; None where the rows themselves move time.
+        clock_ms: the time of the micro-batch, epoch ms, as the driver has said it; None where it has not.
     """
 
     key_name: str
@@ -52,6 +53,7 @@ class Batch:
     after: StreamTime
     late: int = 0
     upstream: UpstreamTime | None = None
+    clock_ms: int | None = None
 
     def watermarks(self, delay_ms: int) -> tuple[Ints, StreamTime]:
         """The watermark at each row, and the time of the task behind them.
@@ -186,6 +188,9 @@ class Operation(ABC):
 
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
+
+    clocked: ClassVar[bool] = False
+    """Whether something may come out by the clock: `close` is asked in each call, also where nothing has come."""
 
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 

@@ -98,7 +98,7 @@ class Process(Operation):
     @classmethod
     def of(
         cls,
-        function: ProcessFunction,
+        function: Callable[..., Iterable[Row] | None],
         columns: Sequence[str] | None,
         timeout_s: float | None,
         version: int,
@@ -115,8 +115,6 @@ class Process(Operation):
                 f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
                 'columns=["amount", "country"].'
             )
-        if not callable(function):
-            raise ConfigurationError(f"process() got {function!r}: give the function itself, without quotes.")
         check_process_function(function)
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
         check_kind("process() got version=", version, int, "a whole number, such as 2")
@@ -152,7 +150,7 @@ class Process(Operation):
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: what `ValueState.get` returns."""
-        return [_decoded(state, "") for state in states]
+        return [decoded(state, "") for state in states]
 
 
 class GroupedProcess:
@@ -165,7 +163,7 @@ class GroupedProcess:
         self._key_name = key_name
         self.keys = keys
         self._table = rows.select(list(operation.columns))
-        self._rows, self._unreadable = _python_rows(self._table)
+        self._rows, self._unreadable = python_rows(self._table)
         self._offsets: list[int] = rows.column("__offset").to_pylist()
         self._sizes = sizes
 
@@ -192,7 +190,7 @@ class GroupedProcess:
 
     def _call(self, key: bytes, rows: range, given: list[Row], before: bytes | None) -> _Called:
         text = key.decode("utf-8", "replace")
-        state = ValueState(None if before is None else _decoded(before, text))
+        state = ValueState(None if before is None else decoded(before, text))
         for at in sorted(self._unreadable.keys() & rows) if self._unreadable else ():
             raise FunctionError(self._offsets[at], text, self._unreadable[at])
         try:
@@ -217,7 +215,7 @@ class GroupedProcess:
 
         The rows are made again: the call that raised may have changed those that it was given.
         """
-        again, _ = _python_rows(self._table.slice(rows.start, len(rows)))
+        again, _ = python_rows(self._table.slice(rows.start, len(rows)))
         state = before
         for at, row in zip(rows, again, strict=True):
             try:
@@ -266,7 +264,7 @@ class _Called(NamedTuple):
     output: list[tuple[bytes, bytes]]
 
 
-def _python_rows(rows: pa.Table) -> tuple[list[Row], dict[int, str]]:
+def python_rows(rows: pa.Table) -> tuple[list[Row], dict[int, str]]:
     """Rows as dicts, a map as a dict too; and by index, why a row cannot be given to Python: its place is empty."""
     try:
         return rows.to_pylist(maps_as_pydicts="strict"), {}
@@ -285,7 +283,12 @@ def _python_rows(rows: pa.Table) -> tuple[list[Row], dict[int, str]]:
     return found, unreadable
 
 
-def _decoded(value: bytes, key: str) -> Any:
+def decoded(value: bytes, key: str) -> Any:
+    """The value of a key.
+
+    Raises:
+        ConfigurationError: another operation wrote it.
+    """
     try:
         return decode_state(value)
     except ValueError as error:
@@ -327,17 +330,21 @@ _ARGUMENTS: Final = ("key", "rows", "state")
 _SHOWN_CHARS: Final = 200
 
 
-def check_process_function(function: Callable[..., Any]) -> None:
+def check_process_function(function: object, name: str | None = None, arguments: Sequence[str] = _ARGUMENTS) -> None:
     """Refuse a function that `process()` could not call with its three arguments, or whose call would do nothing.
 
     A generator function is taken: its rows are those that it yields.
 
     Args:
         function: any callable. One whose signature Python does not know, as of some that are written in C, is taken.
+        name: of the argument of `process()` that it was given for; None for the function itself.
 
     Raises:
-        ConfigurationError: it is ``async``, takes fewer arguments, or needs more.
+        ConfigurationError: it is none, is ``async``, takes fewer arguments, or needs more.
     """
+    got = "process() got " if name is None else f"process() got {name}="
+    if not callable(function):
+        raise ConfigurationError(f"{got}{function!r}: give the function itself, without quotes.")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -345,14 +352,14 @@ def check_process_function(function: Callable[..., Any]) -> None:
     # An object is asynchronous by its class.
     if any(map(_is_asynchronous, (function, type(function).__call__))):
         raise ConfigurationError(
-            f"process() got {_shown(function, signature)}, an 'async def': a call of it does nothing, because nothing "
+            f"{got}{_shown(function, signature)}, an 'async def': a call of it does nothing, because nothing "
             "awaits what it returns. Give a plain 'def'."
         )
     try:
-        signature.bind(*_ARGUMENTS)
+        signature.bind(*arguments)
     except TypeError as error:
         raise ConfigurationError(
-            f"process() got {_shown(function, signature)}, and calls it as function({', '.join(_ARGUMENTS)}): {error}. "
+            f"{got}{_shown(function, signature)}, and calls it as function({', '.join(arguments)}): {error}. "
             "Give a function that takes these three; functools.partial sets what else it needs."
         ) from None
 

@@ -119,8 +119,8 @@ class Slot:
             # The rows are of one stage. None where none of them may be processed.
             of = plan.rows_of
             parts = rows_by_partition(plan.stages[of[0].stage], rows) if of else drained(rows)
-            skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes)
-            self._idle.tick(plan.idle)
+            skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes, plan.clock_ms)
+            self._idle.tick(plan.idle, plan.clock_ms)
             # 3. restore and follow
             with no_collection():
                 self._follower.follow(time.monotonic() + plan.budget_s)

@@ -1,4 +1,4 @@
-"""A worker with windows and joins dies at every fail point, on a real broker: what it left is finished once.
+"""A worker with windows, joins and timers dies at every fail point, on a real broker: what it left is finished once.
 
 What a crash does to the protocol itself, and what a standby makes of it, is in `test_crash`; what it does to each
 operation by itself, in memory, in `test_every_operation`. Here transactions, their markers and fencing are real.
@@ -40,7 +40,7 @@ from airflow_provider.testing.records import value_bytes
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from tests.integration.streaming.application import RESTORE_S, WorkerDiedError, WorkerProcess
 from tests.integration.streaming.committed import commits, consumer_of, records_of
-from tests.unit.testing.operations import OPERATIONS
+from tests.unit.testing.operations import OPERATIONS, bought
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
@@ -52,7 +52,7 @@ MOST_PASSINGS: Final = 6
 """At most so many times is a fail point passed before the worker dies at it."""
 SOURCES: Final = ("orders", "customers", "limits", "shown", "clicks")
 SHOWN: Final = "stream-stream-outer"
-SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "both-tables", "attributed")
+SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "both-tables", "attributed", "bought")
 NEWEST: Final = "both-tables"
 """A table: how often a key comes out depends on where micro-batches end."""
 
@@ -80,6 +80,7 @@ def job_of(application_id: str) -> StatefulJob:
         "enriched-by-id": enriched,
         "both-tables": customers.join(limits, on="customer", how="outer", name="both"),
         "attributed": shown.join(clicks, on="ad", how="outer", before="1 second", after="5 seconds", name="attributed"),
+        "bought": bought(timed),
     }
     keys = {"enriched-by-id": {"key": "id"}}
     return StatefulJob(application_id, *(results[sink].sink(name(sink), **keys.get(sink, {})) for sink in SINKS))

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider.streaming import Aggregator, StatefulJob, session_window, stream, table, window
+from airflow_provider.streaming import (
+    Aggregator,
+    StatefulJob,
+    list_state,
+    map_state,
+    session_window,
+    stream,
+    table,
+    value_state,
+    window,
+)
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.language.grouped import GroupedStream
@@ -173,6 +183,42 @@ def _longest_row(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dic
         state.clear()
 
 
+def _bought(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[dict[str, Any]]:
+    """Everything that a function may keep, and timers behind it, before it and at once."""
+    for row in rows:
+        id_, product = row["id"], row["product"]
+        state.update((state.get() or 0) + 1)
+        state.products.update_value(product, (state.products.get_value(product) or 0) + 1)
+        state.ids.append_value(id_)
+        if row["amount"] == 50:
+            state.last.clear()
+            state.products.remove_key("tea")
+        else:
+            state.last.update(id_)
+        state.timers.at(row["at"] + 1_500 * (id_ % 4) - 1_000)
+        if id_ % 5 == 0:
+            state.timers.delete(row["at"] + 500)
+        yield {"id": id_, "n": state.get(), "products": sorted(state.products.iterator()), "ids": state.ids.get()}
+
+
+def _looked(_: str, time_ms: int, state: Any) -> Iterator[dict[str, Any]]:
+    if state.last.exists():
+        state.last.clear()
+        state.timers.at(time_ms + 2_000)
+    yield {"at": time_ms, "n": state.get(), "products": sorted(state.products.keys()), "ids": state.ids.get()}
+
+
+def bought(orders: Stream) -> Stream:
+    """A function with stores and timers."""
+    return orders.group_by("customer").process(
+        _bought,
+        ["id", "product", "amount", "at"],
+        name="bought",
+        stores=[map_state("products", ttl="4 seconds"), list_state("ids", ttl="3 seconds"), value_state("last")],
+        on_timer=_looked,
+    )
+
+
 def _one(result: Any) -> StatefulJob:
     return StatefulJob("tested", result.sink("out"))
 
@@ -232,6 +278,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "process-repartitioned": _orders(
         _PLAIN.group_by("product").process(_longest_row, ["id", "amount"], name="ids"), once=True
     ),
+    "process-stores-timers": _orders(bought(_KEYED), once=True),
     "drop-duplicates": _orders(_KEYED.drop_duplicates("customer", within="3 seconds"), once=True),
     "drop-duplicates-repartitioned": _orders(_KEYED.drop_duplicates("product", within="3 seconds"), once=True),
     "sink-of-rows": _orders(_PLAIN, once=True),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -190,6 +191,7 @@ class SlotCalls:
             rows_of=rows_of,
             # Who holds micro-batches back means that time stands still, too.
             idle=frozenset() if goal.paused else self._idle(),
+            clock_ms=None if goal.paused else now_ms(),
             max_crashes=self._max_crashes,
         )
         with worker_pool(self._spark, f"{self._settings.instance}-{self._slot}"):

@@ -43,7 +43,7 @@ from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 
 
-def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
+def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int | None = None) -> None:
     """Process one task's rows of a micro-batch, exactly once however often they come.
 
     Args:
@@ -52,6 +52,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
             ``__filtered`` (index of the filter that drops the row, or null), ``__corrupt`` (why the value does not
             decode, or null), ``__key`` and those of the operation; with event time ``__event_ms``, with a dead-letter
             topic ``__value`` and ``__timestamp_ms`` too.
+        clock_ms: the time of the micro-batch, epoch ms; None where it has none.
 
     Raises:
         RecordError: a record cannot be processed, and the job's policy is to fail, or its dead letter is too large for
@@ -73,7 +74,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup) -> None:
     filtered, column = filtered_records(rows, task.job.input.filters), rows.column("__filtered")
     kept = rows if column.null_count == rows.num_rows else rows.filter(pc.is_null(column))
     # 3. read and compute
-    done, failures = processed(task, kept, before, upstream)
+    done, failures = processed(task, kept, before, upstream, clock_ms)
     closed = _closed(task, done.batch, done.changes, done.state)
     result = _result(
         task,
@@ -110,7 +111,7 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     before = StreamTime.after(last)
     if before.stream_time_ms is None or given.event_time is None or given.columns is None:
         return
-    if not (task.operation.timed or task.job.marked) or stream_time_ms <= before.stream_time_ms:
+    if not (task.operation.uses_time or task.job.marked) or stream_time_ms <= before.stream_time_ms:
         return
     after = StreamTime(stream_time_ms, max(stream_time_ms - given.event_time.delay_ms, before.mark_ms))
     nothing = pa.Table.from_batches([], schema=given.columns)
@@ -120,8 +121,27 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
     result = _result(task, last, batch, closed, state, source_offset=task.source_offset or 0, records=0)
     expired = result.expired_before_ms
     expires = expired is not None and next(state.range(b"", time_prefix(expired)), None) is not None
-    if closed.output or expires or (task.job.marked and _is_news(task, after)):
+    if closed.output or closed.state or expires or (task.job.marked and _is_news(task, after)):
         task.write(result, group)
+
+
+def clock_step(task: Task, clock_ms: int, group: ConsumerGroup) -> None:
+    """Let what is due by the clock come out, in a transaction of its own; without any where nothing is.
+
+    Args:
+        task: RUNNING.
+        clock_ms: the time that the driver has said with the call, epoch ms.
+
+    Raises:
+        FencedError: a newer owner exists; nothing was written.
+        StatefulStreamsError: as `Task.write`.
+    """
+    last = task.commit_record
+    time, state = StreamTime.after(last), StoreReader(task.replica)
+    batch = Batch(key_name=task.job.input.key_name, rows=_NO_ROWS, before=time, after=time, clock_ms=clock_ms)
+    closed = _closed(task, batch, _NOTHING, state)
+    if closed is not _NOTHING:
+        task.write(_result(task, last, batch, closed, state, source_offset=task.source_offset, records=0), group)
 
 
 def _is_news(task: Task, after: StreamTime) -> bool:
@@ -160,7 +180,7 @@ def _closed(task: Task, batch: Batch, changes: Changes, state: StoreReader) -> C
     """What is written of a batch's changes, once what ended in it is closed."""
     closed = task.operation.close(batch, changes, state)
     if closed is not changes:
-        task.job.limits.check_results(closed.output)
+        task.job.limits.check_results(closed)
     return closed
 
 
@@ -254,7 +274,11 @@ class Attempt:
 
 
 def processed(
-    task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamTime | None = None
+    task: Task,
+    rows: pa.Table,
+    before: StreamTime,
+    upstream: UpstreamTime | None = None,
+    clock_ms: int | None = None,
 ) -> tuple[Attempt, list[Failure]]:
     """What rows come to, and the records that cannot be processed.
 
@@ -265,13 +289,14 @@ def processed(
         task: RUNNING.
         rows: none of which was dropped by a filter.
         upstream: what the tasks have told that write them; None where the rows themselves move time.
+        clock_ms: as of `active_step`.
 
     Raises:
         RecordError: there is one, and the job's policy is to fail.
     """
     failures = list[Failure]()
     while True:
-        done = _attempt(task, rows, before, upstream)
+        done = _attempt(task, rows, before, upstream, clock_ms)
         failures += done.sure
         if not done.sure and not done.unsure:
             break
@@ -291,7 +316,9 @@ def processed(
     return done, sorted(failures, key=lambda failure: failure.offset)
 
 
-def _attempt(task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamTime | None) -> Attempt:
+def _attempt(
+    task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamTime | None, clock_ms: int | None
+) -> Attempt:
     job, operation, tolerant = task.job, task.operation, task.job.error_policy.tolerant
     rows, sure = validate_rows(
         job.input.topic,
@@ -307,7 +334,9 @@ def _attempt(task: Task, rows: pa.Table, before: StreamTime, upstream: UpstreamT
     error: FunctionError | None = None
     while True:
         state, changes = StoreReader(task.replica), _NOTHING
-        batch = Batch(key_name=job.input.key_name, rows=rows, before=before, after=before, upstream=upstream)
+        batch = Batch(
+            key_name=job.input.key_name, rows=rows, before=before, after=before, upstream=upstream, clock_ms=clock_ms
+        )
         if job.input.event_time is not None and (rows.num_rows or upstream is not None):
             batch = operation.place(batch, job.input.event_time.delay_ms)
         if batch.rows.num_rows == 0:

@@ -46,7 +46,12 @@ class BatchProcessor:
         self._group, self._crashes, self._call_timeout_s = group, crashes, call_timeout_s
 
     def process(
-        self, parts: Iterable[tuple[int, pa.Table]], rows_of: Collection[TaskId], attempts_left: bool, max_crashes: int
+        self,
+        parts: Iterable[tuple[int, pa.Table]],
+        rows_of: Collection[TaskId],
+        attempts_left: bool,
+        max_crashes: int,
+        clock_ms: int | None = None,
     ) -> set[TaskId]:
         """Process what can be processed of the tasks' rows.
 
@@ -54,6 +59,7 @@ class BatchProcessor:
             parts: partition and rows, one partition after the other.
             rows_of: tasks of one stage whose rows may be processed.
             max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+            clock_ms: the time of the micro-batch, epoch ms; None where it has none.
 
         Returns:
             The tasks whose rows were skipped.
@@ -72,16 +78,16 @@ class BatchProcessor:
                 # A fresh worker after a crash: what it lacks is most often little.
                 self._catch_up(time.monotonic() + _CATCH_UP_S)
             if task is not None and task.state is TaskState.RUNNING:
-                self._step(task, rows, attempts_left, max_crashes)
+                self._step(task, rows, attempts_left, max_crashes, clock_ms)
             else:
                 skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
         return skipped
 
-    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int) -> None:
+    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int, clock_ms: int | None) -> None:
         try:
             with self._isolating_batch(task.id, attempts_left):
                 self._refuse_deadly(task, max_crashes)
-                active_step(task, rows, self._group)
+                active_step(task, rows, self._group, clock_ms)
                 if task.state is TaskState.OWNING:
                     self._own_again(task)
                     self._catch_up(time.monotonic() + _CATCH_UP_S)

@@ -11,7 +11,7 @@ from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.worker.step.active_step import idle_step, tell_step
+from airflow_provider.streaming.worker.step.active_step import clock_step, idle_step, tell_step
 from airflow_provider.streaming.worker.tasks.task import Task
 
 ASIDE_MS: Final = 60_000
@@ -79,8 +79,14 @@ class IdleTime:
         self._clock, self._max_gap_s = clock, max_gap_s
         self._idle: dict[TaskId, _Idle] = {}
 
-    def tick(self, idle: Collection[TaskId]) -> None:
-        """Learn which tasks have no input now, and move the time of those that have had none for long."""
+    def tick(self, idle: Collection[TaskId], clock_ms: int | None = None) -> None:
+        """Learn which tasks have no input now, and move the time of those that have had none for long.
+
+        Args:
+            clock_ms: the time of the call, epoch ms, by which the operations that ask for it are told; None for none.
+        """
+        if clock_ms is not None:
+            self._tell_clock(clock_ms)
         now_s = self._clock()
         tasks = {id_: task for id_ in idle if (task := self._tasks.get(id_)) is not None}
         self._idle = {
@@ -91,6 +97,12 @@ class IdleTime:
         for id_, known in self._idle.items():
             with self._isolating_batch(id_, False):
                 self._move(known)
+
+    def _tell_clock(self, clock_ms: int) -> None:
+        for id_, task in list(self._tasks.items()):
+            if task.operation.clocked and task.state is TaskState.RUNNING:
+                with self._isolating_batch(id_, False):
+                    clock_step(task, clock_ms, self._group)
 
     def _known(self, task: Task, now_s: float) -> _Idle | None:
         event_time, record = task.job.input.event_time, task.commit_record

@@ -53,6 +53,7 @@ class SlotPlan:
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
         idle: tasks whose sources held nothing new when that was looked for last.
+        clock_ms: the driver's time of the call, epoch ms, which is that of its rows too; None where time stands still.
         number: of what is said of the tasks; another one where that has changed. None where nobody counts: it is
             looked at with each call.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
@@ -66,6 +67,7 @@ class SlotPlan:
     number: int | None = None
     rows_of: tuple[TaskId, ...] = ()
     idle: frozenset[TaskId] = frozenset()
+    clock_ms: int | None = None
     max_crashes: int = 3
 
     @property

@@ -1,0 +1,205 @@
+"""A Python function per key, with several stores of each key, and timers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.json.user_values import decode_state
+from airflow_provider.streaming.operations.batch import ChangedState, Changes, FunctionError, StateReader, StoreReader
+from airflow_provider.streaming.operations.limits import Limits
+from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.process import Process, Row, check_process_function, python_rows
+from airflow_provider.streaming.operations.process_state import (
+    CLOCK,
+    TIMER,
+    KeptStore,
+    KeyState,
+    Kind,
+    check_stores,
+    group_of,
+    stored_key,
+    time_and_target,
+)
+from airflow_provider.streaming.operations.stateful_calls import StatefulCalls
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+
+MARK_MS: Final = "__mark_ms"
+"""The column with the watermark at each row."""
+
+RowFunction = Callable[[str, list[Row], KeyState], Iterable[Row] | None]
+"""``function(key, rows, state)`` as a `ProcessFunction`, with one row."""
+
+TimerFunction = Callable[[str, int, KeyState], Iterable[Row] | None]
+"""``function(key, time_ms, state)``: called when a timer of a key is due; returns what a `ProcessFunction` does."""
+
+
+@dataclass(frozen=True)
+class StatefulProcess(Process):
+    """An operation that calls a function once per row, and others when their timers are due.
+
+    With rows of one call the watermark would go on in the middle of it, and with it what is due and what is over.
+
+    Args:
+        on_timer: of timers of event time.
+        on_clock: of those of the clock.
+    """
+
+    clocked: ClassVar[bool] = True
+
+    stores: tuple[KeptStore, ...] = ()
+    on_timer: TimerFunction | None = None
+    on_clock: TimerFunction | None = None
+
+    @classmethod
+    def extended(cls, process: Process, stores: object, on_timer: object, on_clock: object) -> StatefulProcess:
+        """A `process()` with stores and timers.
+
+        Raises:
+            ConfigurationError: an argument is not what it has to be.
+        """
+        for name, function in (("on_timer", on_timer), ("on_clock", on_clock)):
+            if function is not None:
+                check_process_function(function, name, ("key", "time_ms", "state"))
+        return cls(
+            **{name: getattr(process, name) for name in Process.__dataclass_fields__},
+            stores=check_stores(stores),
+            on_timer=on_timer,  # type: ignore[arg-type]  # it was just checked
+            on_clock=on_clock,  # type: ignore[arg-type]
+        )
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether what it keeps may be over some time."""
+        return any(store.ttl_ms is not None for store in self.stores)
+
+    @property
+    def uses_time(self) -> bool:
+        """See `Operation.uses_time`."""
+        return self.on_timer is not None or self.has_ttl
+
+    def store(self, kind: Kind, name: str) -> KeptStore | None:
+        """A store that it has."""
+        return next((store for store in self.stores if (store.kind, store.name) == (kind, name)), None)
+
+    def groups(self, keys: Sequence[bytes]) -> list[bytes]:
+        """See `Operation.groups`."""
+        return [group_of(key) for key in keys]
+
+    # -- a batch -------------------------------------------------------------------------------------------------
+
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`: nothing is late."""
+        marks, after = batch.watermarks(delay_ms)
+        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after)
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`: row after row, in the order of the topic."""
+        return self._merged(batch, state, tolerant, None)
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: the rows are gone through again, and each call is measured."""
+        return self._merged(batch, state, tolerant, limits) if limits.of(changes) else changes
+
+    def _merged(self, batch: Batch, state: StateReader, tolerant: bool, limits: Limits | None) -> Changes:
+        rows, timed = batch.rows, MARK_MS in batch.rows.schema.names
+        given, unreadable = python_rows(rows.select(list(self.columns)))
+        keys, offsets = rows.column("__key").to_pylist(), rows.column("__offset").to_pylist()
+        marks = rows.column(MARK_MS).to_pylist() if timed else [NO_WATERMARK] * len(keys)
+        times = rows.column(EVENT_MS).to_pylist() if timed else marks
+        calls = StatefulCalls(
+            self,
+            batch.key_name,
+            state,
+            mark_ms=batch.before.mark_ms,
+            end_ms=marks[-1],
+            clock_ms=batch.clock_ms,
+            limits=limits,
+        )
+        calls.load(dict.fromkeys(keys))
+        failed = list[FunctionError]()
+        for at, (key, offset, mark, time) in enumerate(zip(keys, offsets, marks, times, strict=True)):
+            calls.advance(mark)
+            try:
+                if at in unreadable:
+                    raise FunctionError(offset, key.decode("utf-8", "replace"), unreadable[at])
+                calls.row(key, given[at], offset, time)
+            except FunctionError as error:
+                if not tolerant:
+                    raise
+                failed.append(error)
+        return calls.changes(failed)
+
+    def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
+        """See `Operation.close`: what is due behind the rows, by what other tasks told, or by the clock."""
+        rows, end = batch.rows, batch.after.mark_ms
+        placed = MARK_MS in rows.schema.names and rows.num_rows
+        last = rows.column(MARK_MS)[-1].as_py() if placed else batch.before.mark_ms
+        if end <= last and (self.on_clock is None or batch.clock_ms is None):
+            return changes
+        calls = StatefulCalls(
+            self,
+            batch.key_name,
+            ChangedState(state, changes.state),
+            mark_ms=last,
+            end_ms=end,
+            clock_ms=batch.clock_ms,
+        )
+        calls.advance(end)
+        calls.ring()
+        more = calls.changes()
+        return changes.then(more) if more.state or more.output else changes
+
+    # -- what people see -----------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """See `Operation.text`."""
+        stores = [f"{store.kind} {store.name}" for store in self.stores]
+        timers = [name for name, function in (("timers", self.on_timer), ("clock", self.on_clock)) if function]
+        kept = ", ".join([*stores, *timers])
+        return f"{super().text} with {kept}" if kept else super().text
+
+    def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
+        """See `Operation.read_states`: by key a dict of its ``value``, its stores by name, ``timers`` and ``clock``."""
+        now = stored.time.mark_ms
+        found = defaultdict[bytes, dict[str, Any]](dict)
+        for key, raw in stored.items:
+            group = group_of(key)
+            if key == group:
+                found[group]["value"] = self.decode_states([raw], stored.schema)[0]
+            elif (named := stored_key(key)) is not None:
+                store = self.store(named.kind, named.name) or KeptStore(named.kind, named.name)
+                values = [value for _, value in store.alive(decode_state(raw), now)]
+                if not values:
+                    continue
+                if named.kind == "map":
+                    found[group].setdefault(named.name, {})[decode_state(named.entry)] = values[0]
+                else:
+                    found[group][named.name] = values if named.kind == "list" else values[0]
+            elif key.startswith((TIMER, CLOCK)):
+                name = "timers" if key.startswith(TIMER) else "clock"
+                found[group].setdefault(name, []).append(time_and_target(key)[0])
+        for group in sorted(found):
+            yield group.decode(), group.decode(), found[group]
+
+
+def check_time(operation: StatefulProcess, *, has_time: bool) -> None:
+    """Refuse timers of event time and a ttl where there is none.
+
+    Raises:
+        ConfigurationError: the stream has no event time.
+    """
+    if operation.uses_time and not has_time:
+        what = "on_timer=" if operation.on_timer is not None else "a ttl="
+        raise ConfigurationError(
+            f"process() got {what}, and the source has no event time, by which that goes: say for how long late "
+            "records are waited for with watermark='10 minutes' where the source is named, and which column is the "
+            "time with event_time='at'; without that it is the record's own."
+        )
