@@ -125,11 +125,16 @@ class Aggregation(Operation):
 
     def __post_init__(self) -> None:
         """Refuse an operation without results, or with two of one name."""
-        names = [a.name for a in self.aggregates]
+        names = list(self.result_names)
         if not names or len(set(names)) != len(names):
             raise ConfigurationError(
                 f"aggregate() got the names {names}: it needs at least one, and no two alike. Name them with alias()."
             )
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """Of the columns that it puts out, besides the key's."""
+        return tuple(aggregate.name for aggregate in self.aggregates)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.joins.join_rows import GONE, ROW, UNKEYED, How, JoinedColumns, JoinRows, rows_of_columns
+from airflow_provider.streaming.joins.join_rows import (
+    DELETED,
+    GONE,
+    ROW,
+    UNKEYED,
+    How,
+    JoinedColumns,
+    JoinRows,
+    rows_of_columns,
+)
 from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
@@ -109,10 +118,6 @@ class JoinOperation(Operation):
         left, right = marks
         ms = None if left is None or right is None else abs(left - right)
         return TimeStatus(watermark_ms=time.watermark_ms, held_back_by=sides[behind], held_back_ms=ms)
-
-
-DELETED: Final = "__deleted"
-"""The column of a table's rows in a worker that says whether the record deletes its key."""
 
 
 @dataclass(frozen=True, kw_only=True)

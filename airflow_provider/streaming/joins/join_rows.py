@@ -42,6 +42,8 @@ How = Literal["inner", "left", "outer"]
 
 FLAGS: Final = "__flags"
 """The column of the rows in a worker that holds the second byte of the value."""
+DELETED: Final = "__deleted"
+"""The column of a table's rows in a worker that says whether the record deletes its key."""
 ROW: Final = "__row"
 """The column that holds a row."""
 
@@ -54,7 +56,8 @@ UNKEYED: Final = 4
 _FORMAT: Final = 1
 _HEAD: Final = np.dtype([("format", "u1"), ("flags", "u1"), ("time", "<i8")])
 _LENGTH: Final = struct.Struct("<I")
-_NO_ROW: Final = _LENGTH.pack(0)
+NO_ROW: Final = _LENGTH.pack(0)
+"""Of a deletion."""
 _LONGEST: Final = 2**31 - 1
 """Of any value; Arrow does not take the end of a slice to be open."""
 _NO_HEAD: Final = bytes(_HEAD.itemsize)
@@ -76,7 +79,7 @@ class JoinRows:
         heads["format"], heads["flags"], heads["time"] = _FORMAT, flags, times
         gone = (flags & GONE) != 0
         if gone.any():
-            rows = pc.if_else(pa.array(gone), pa.scalar(_NO_ROW), rows)
+            rows = pc.if_else(pa.array(gone), pa.scalar(NO_ROW), rows)
         values: list[bytes] = _joined(_binary(heads), rows).to_pylist()
         return values
 
@@ -101,14 +104,17 @@ class JoinRows:
         return Decoded(columns, bad)
 
 
-def rows_of_columns(key: tuple[str, pa.Array], others: Sequence[tuple[str, pa.Array]]) -> pa.Array:
+def rows_of_columns(
+    key: tuple[str, pa.Array], others: Sequence[tuple[str, pa.Array]], further: Sequence[tuple[str, pa.Array]] = ()
+) -> pa.Array:
     """Rows of columns, as they are described above, binary.
 
     Args:
         key: name and values of the column that is joined on, with its own type.
         others: the other columns.
+        further: columns that count as the first member, too.
     """
-    members = json_members([key]).cast(pa.binary())
+    members = json_members([key, *further]).cast(pa.binary())
     lengths = _binary(np.asarray(pc.binary_length(members), "<u4"))
     if not others:
         return _joined(lengths, members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from airflow_provider.streaming.joins.join_rows import (
     python_row,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.batch import Changes, Pair, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -69,7 +69,8 @@ class TableTableJoin(JoinOperation):
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`."""
-        return TableRows(self, batch.rows).merge(state)
+        changes, changed = TableRows(self.result, batch.rows).changed(state)
+        return Changes(changes, [(key, after) for key, _, after in changed])
 
     @property
     def text(self) -> str:
@@ -99,10 +100,15 @@ class TableTableJoin(JoinOperation):
 
 
 class TableRows:
-    """A batch's rows of both tables."""
+    """A batch's rows of both tables, or of one, which is the left one.
 
-    def __init__(self, operation: TableTableJoin, rows: pa.Table) -> None:
-        self._operation = operation
+    Args:
+        result: what a key's rows come to, by side; None where there is nothing.
+        rows: as `place_by_side` gives them.
+    """
+
+    def __init__(self, result: Callable[[Sequence[KeptRow | None]], bytes | None], rows: pa.Table) -> None:
+        self._result = result
         names = ("__key", FLAGS, EVENT_MS, ROW)
         self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
         self._times = [times_before(rows, side) for side in (LEFT, RIGHT)]
@@ -110,11 +116,11 @@ class TableRows:
         self._deleted = {deleted_key(flags & RIGHT, time, key) for key, flags, time in found if flags & GONE}
         self._groups = set(self._columns[0])
 
-    def merge(self, state: StateReader) -> Changes:
-        """See `Operation.merge`."""
+    def changed(self, state: StateReader) -> tuple[list[Pair], list[tuple[bytes, bytes | None, bytes | None]]]:
+        """New state, and by key whose result is another one, the one before and the one after."""
         was = self._read(state)
         kept = {key: _sides(was[key]) for key in was if key in self._groups}
-        result = self._operation.result
+        result = self._result
         before = {key: result(sides) for key, sides in kept.items()}
         for at, (key, flags, time, row) in enumerate(zip(*self._columns, strict=True)):
             sides, side = kept[key], flags & RIGHT
@@ -128,8 +134,8 @@ class TableRows:
         new = {key: encode_rows(found) for key, found in rows.items()} | listed(self._deleted, rows)
         # In the order of the keys, as the digest needs them.
         changes = [(key, new[key]) for key in was if new[key] != was[key]]
-        after = ((key, result(sides)) for key, sides in kept.items())
-        return Changes(changes, [(key, value) for key, value in after if value != before[key]])
+        results = ((key, before[key], result(sides)) for key, sides in kept.items())
+        return changes, [change for change in results if change[1] != change[2]]
 
     def _read(self, state: StateReader) -> dict[bytes, bytes | None]:
         """What is kept of the rows' keys, and of those whose deletions are over after the batch."""

@@ -13,6 +13,7 @@ from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregati
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
 from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit, WindowedAggregation
+from airflow_provider.streaming.joins.newest_row import NewestRow
 from airflow_provider.streaming.language.column_check import (
     Columns,
     check_aggregate,
@@ -42,7 +43,7 @@ from airflow_provider.streaming.terms.windows import SessionWindow, Window
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.stream import Stream
 
-_AGGREGATES: Final = (
+AGGREGATES: Final = (
     'aggregates one by one, such as F.sum("amount").alias("spent"), with "from airflow_provider.streaming import '
     'functions as F", not those of pyspark'
 )
@@ -183,7 +184,7 @@ class GroupedStream:
                 order that ``first`` and ``last`` need is not kept, because the rows go through an internal topic.
         """
         for aggregate in aggregates:
-            check_kind("aggregate() got ", aggregate, Aggregate, _AGGREGATES)
+            check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
         check_kind("aggregate() got combine=", combine, bool, "True or False")
         ordered = [aggregate for aggregate in aggregates if aggregate.function.by_order]
         if ordered and self.repartitions:
@@ -200,15 +201,30 @@ class GroupedStream:
                 check_aggregate(aggregate, self.by, columns)
         mergeable = all(aggregate.mergeable for aggregate in aggregates)
         combine = combine and self.repartitions and self.window is None and mergeable
-        window = {} if self.window is None else columns_after(_WINDOW_COLUMN, ())
-        columns = self._with_key({**(window or {}), **dict.fromkeys(aggregate.name for aggregate in aggregates)})
-        operation = self._aggregation(aggregates, emit)
-        made = self._result("aggregate", operation, columns, name, combine=combine)
+        made = self.aggregated(self._aggregation(aggregates, emit), name, combine=combine)
         result = dataclasses.replace(made, grouped=self._with_filters(aggregates))
         if emit == "update":
             return Table(result.text, key=self.key if self.window is None else f"{self.key},{WINDOW}", origin=result)
         time = self.stream.event_time
         return self._stream(result, None if time is None else EventTime(WINDOW, time.delay_ms))
+
+    def aggregated(self, operation: Aggregation, name: str | None, *, combine: bool = False) -> Result:
+        """What an operation keeps of each group; see `aggregate`."""
+        window = {} if self.window is None else columns_after(_WINDOW_COLUMN, ())
+        columns = self._with_key({**(window or {}), **dict.fromkeys(operation.result_names)})
+        return self._result("aggregate", operation, columns, name, combine=combine)
+
+    def newest(self, name: str | None) -> Table:
+        """See `Stream.to_table`."""
+        stream = self.stream
+        columns, time = stream.written_columns("to_table()"), stream.event_time
+        check_stream_time(stream)
+        if time is not None and not time.of_record:
+            by: str | None = f"event_time={time.column!r}"
+        else:
+            by = None if time is None and any(one.origin for one in stream.branches) else "that of the record"
+        result = self._result("to_table", NewestRow(columns=columns, time=by), stream.columns, name)
+        return Table(result.text, key=self.key, origin=result)
 
     def process(
         self,

@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
 from airflow_provider.streaming.language.column_check import Columns
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.repartition import Repartition
-from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.event_time import OF_RECORD, RECORD_TIME, EventTime
 from airflow_provider.streaming.terms.steps import Step, WithColumn
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.language.grouped import GroupedStream
+    from airflow_provider.streaming.language.table import Table
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """Rows of a table that one more stage keeps by its key.
+
+    Args:
+        columns: of what the operation puts out.
+        name: of the store and of the internal topic; None for one that follows from where the rows go.
+        partitions: of the internal topic that it writes; None for as many as the table has.
+    """
+
+    table: Table
+    operation: Operation
+    columns: Columns
+    _: KW_ONLY
+    name: str | None = None
+    partitions: int | None = None
+
+    word: ClassVar[str] = "changes"
+
+    @property
+    def text(self) -> str:
+        """What it is, for messages."""
+        return f"rows of {self.table.topic}"
+
 
 _TIME: Final = "_source_timestamp"
 """The column in which the time of a source's record goes through an internal topic."""
@@ -59,7 +86,7 @@ class Result:
     @property
     def event_time(self) -> EventTime | None:
         """Of the rows that the operation gets, where what is done with them depends on it."""
-        return self.grouped.stream.event_time if self.operation.uses_time else None
+        return self.grouped.stream.event_time or OF_RECORD if self.operation.needs_time else None
 
     @property
     def time_behind(self) -> EventTime | None:

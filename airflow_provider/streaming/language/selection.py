@@ -1,11 +1,12 @@
-"""The expressions of `select()`, as they are written."""
+"""The steps of streams and tables, as they are written: above all the expressions of `select()`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.language.column_check import Columns, find_column
 from airflow_provider.streaming.language.sql_text import (
     call_of,
     calls_in,
@@ -15,8 +16,12 @@ from airflow_provider.streaming.language.sql_text import (
     split_alias,
     words_in,
 )
+from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.sql_type import RECORD
-from airflow_provider.streaming.terms.steps import Select, Selected
+from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 _EXPLODE: Final = "explode"
 _TAKEN: Final = (_EXPLODE, "explode_outer")
@@ -26,12 +31,13 @@ GENERATORS: Final = frozenset(
 """Spark's functions that make several rows of one."""
 
 
-def selection(expressions: Sequence[object], name: str | None) -> Select:
+def selection(expressions: Sequence[object], name: str | None, known: Columns | None) -> Select:
     """The step that some expressions describe.
 
     Args:
         expressions: each Spark SQL with ``AS`` and a name, the name of a column, or ``*``.
         name: under which records are counted of which ``explode`` makes nothing; None for ``no_<its column>``.
+        known: the columns that there are; None where only Spark knows.
     """
     if not expressions:
         raise ConfigurationError('select() got nothing: give the columns that the rows shall have, such as "line".')
@@ -49,7 +55,58 @@ def selection(expressions: Sequence[object], name: str | None) -> Select:
         raise ConfigurationError(
             f"select() got name={name!r}, and drops no record: only explode(...) can make nothing of one. Leave it out."
         )
-    return Select(columns, (name or f"no_{dropping[0].names[-1]}") if dropping else None)
+    step = Select(columns, (name or f"no_{dropping[0].names[-1]}") if dropping else None)
+    if known is not None:
+        _refuse_again(step, known)
+        for column in columns:
+            if column.generator is None and column.names and is_column(column.expression):
+                find_column("select()", column.expression, known)
+    return step
+
+
+def filter_step(condition: str | Column, name: str | None) -> Filter:
+    """The step of `filter()`; see `Stream.filter` and `Table.filter`."""
+    refuse_generator("filter()", condition)
+    refuse_other_rows_needed("filter()", condition)
+    return Filter(condition, name)
+
+
+def column_step(name: str, expression: str | Column) -> WithColumn:
+    """The step of `with_column()`; see `Stream.with_column`."""
+    check_kind("with_column() got name=", name, str, 'one text, such as "half"')
+    refuse_generator("with_column()", expression)
+    refuse_other_rows_needed("with_column()", expression)
+    if name.lower() == RECORD:
+        raise ConfigurationError(
+            f"with_column() names the column {name!r}, which holds the record's topic, partition, offset, "
+            "timestamp and key: name it otherwise."
+        )
+    return WithColumn(name, expression)
+
+
+def key_after(key: str | None, step: Select) -> str | None:
+    """Under which name the records' key is still among the columns; None where it is not."""
+    for column in step.columns:
+        if key is None:
+            break
+        if not column.names:
+            return key
+        if column.generator is None and column.expression.strip("`").lower() == key.lower():
+            return column.names[0]
+    return None
+
+
+def _refuse_again(step: Select, columns: Columns) -> None:
+    """Refuse a name beside ``*`` that is among its columns."""
+    if all(column.names for column in step.columns):
+        return
+    known = {name.lower() for name in columns}
+    for name in (name for column in step.columns for name in column.names):
+        if name.lower() in known:
+            raise ConfigurationError(
+                f"select() gives a column the name {name!r}, which is among the columns of '*' already: name it "
+                "otherwise, with AS, or replace that column with with_column()."
+            )
 
 
 def refuse_generator(where: str, expression: object) -> None:

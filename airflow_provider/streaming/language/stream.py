@@ -17,6 +17,7 @@ from airflow_provider.streaming.language.column_check import (
 )
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.grouped import GroupedStream
+from airflow_provider.streaming.language.grouped_table import GroupedTable
 from airflow_provider.streaming.language.join import (
     Join,
     check_join_names,
@@ -27,15 +28,14 @@ from airflow_provider.streaming.language.join import (
     refuse_interval,
     refuse_other_rows,
 )
-from airflow_provider.streaming.language.result import Result
-from airflow_provider.streaming.language.selection import refuse_generator, refuse_other_rows_needed, selection
+from airflow_provider.streaming.language.result import KeptTable, Result
+from airflow_provider.streaming.language.selection import column_step, filter_step, key_after, selection
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
-from airflow_provider.streaming.language.sql_text import is_column
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.event_time import EventTime, event_time_after, event_time_of
-from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
-from airflow_provider.streaming.terms.steps import Filter, LatestTime, Select, Step, WithColumn
+from airflow_provider.streaming.terms.sql_type import check_schema
+from airflow_provider.streaming.terms.steps import LatestTime, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Stream:
     key: str | None = None
     steps: tuple[Step, ...] = ()
     declared_time: EventTime | None = None
-    origin: Join | Result | None = None
+    origin: Join | Result | KeptTable | None = None
     others: tuple[Stream, ...] = ()
     of_changes: bool = False
 
@@ -113,14 +113,8 @@ class Stream:
             ConfigurationError: an expression is no text or has no name, two have one name, two are generators, or one
                 names a column that there is not.
         """
-        step = selection(expressions, name)
-        columns = self.columns
-        if columns is not None:
-            _refuse_again(step, columns)
-        for column in step.columns:
-            if columns is not None and column.generator is None and column.names and is_column(column.expression):
-                find_column("select()", column.expression, columns)
-        return self._with(step, _key_after(self.key, step))
+        step = selection(expressions, name, self.columns)
+        return self._with(step, key_after(self.key, step))
 
     def filter(self, condition: str | Column, name: str) -> Stream:
         """Keep the rows for which `condition` is true; count the others under `name`.
@@ -136,9 +130,7 @@ class Stream:
                 a column that there is not.
         """
         check_kind("filter() got name=", name, str, 'one text, such as name="empty"')
-        refuse_generator("filter()", condition)
-        refuse_other_rows_needed("filter()", condition)
-        return self._with(Filter(condition, name), self.key)
+        return self._with(filter_step(condition, name), self.key)
 
     def with_column(self, name: str, expression: str | Column) -> Stream:
         """Add or replace a column, computed from its own row.
@@ -151,16 +143,9 @@ class Stream:
             ConfigurationError: the name is no text or that of the record, or the expression makes several rows of
                 one, needs others, or names a column that there is not.
         """
-        check_kind("with_column() got name=", name, str, 'one text, such as "half"')
-        refuse_generator("with_column()", expression)
-        refuse_other_rows_needed("with_column()", expression)
-        if name.lower() == RECORD:
-            raise ConfigurationError(
-                f"with_column() names the column {name!r}, which holds the record's topic, partition, offset, "
-                "timestamp and key: name it otherwise."
-            )
+        step = column_step(name, expression)
         stays = self.key is None or name.lower() != self.key.lower()
-        return self._with(WithColumn(name, expression), self.key if stays else None)
+        return self._with(step, self.key if stays else None)
 
     def union(self, *others: Stream) -> Stream:
         """The rows of several streams, which have the same columns, in any order.
@@ -299,6 +284,25 @@ class Stream:
         grouped = GroupedStream.of(self, columns, trust_partitioning, partitions, method="drop_duplicates()")
         return grouped.drop_duplicates(within=within, name=name)
 
+    def to_table(
+        self, key: str, *, trust_partitioning: bool = False, partitions: int | None = None, name: str | None = None
+    ) -> Table:
+        """The table of the newest row of each key, by the rows' event time, else by the time of their records.
+
+        Of rows that an operation makes, without an event time, it is the last that came. Nothing deletes a row: where
+        one means that, `Table.filter` it.
+
+        Args:
+            key: the column whose text is the table's key.
+            trust_partitioning: as of `group_by`.
+            partitions: as of `group_by`.
+            name: of the store and of the internal topic, if there is one; default the sink's topic.
+
+        Raises:
+            ConfigurationError: as of `group_by`, or the columns are known to Spark alone.
+        """
+        return GroupedStream.of(self, (key,), trust_partitioning, partitions, method="to_table()").newest(name)
+
     def sink(self, topic: str, key: str | None = None) -> Sink:
         """Write the rows to a topic: the value is a JSON object of all columns.
 
@@ -346,6 +350,7 @@ class Stream:
 
 
 Table.stream_type = Stream
+Table.grouped_type = GroupedTable
 
 
 def stream(
@@ -399,28 +404,3 @@ def stream(
         key="key" if schema is None and key is None else key,
         declared_time=event_time_of("stream()", event_time, watermark, idle_timeout),
     )
-
-
-def _refuse_again(step: Select, columns: Columns) -> None:
-    """Refuse a name beside ``*`` that is among its columns."""
-    if all(column.names for column in step.columns):
-        return
-    known = {name.lower() for name in columns}
-    for name in (name for column in step.columns for name in column.names):
-        if name.lower() in known:
-            raise ConfigurationError(
-                f"select() gives a column the name {name!r}, which is among the columns of '*' already: name it "
-                "otherwise, with AS, or replace that column with with_column()."
-            )
-
-
-def _key_after(key: str | None, step: Select) -> str | None:
-    """Under which name the records' key is still among the columns; None where it is not."""
-    for column in step.columns:
-        if key is None:
-            break
-        if not column.names:
-            return key
-        if column.generator is None and column.expression.strip("`").lower() == key.lower():
-            return column.names[0]
-    return None

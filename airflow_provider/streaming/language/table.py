@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -9,23 +10,37 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_topic
 from airflow_provider.streaming.joins.join_rows import How
 from airflow_provider.streaming.joins.join_tables import TableTableJoin
-from airflow_provider.streaming.language.column_check import Columns, check_event_time, columns_after, find_column
+from airflow_provider.streaming.joins.newest_row import NewestRow
+from airflow_provider.streaming.language.column_check import (
+    Columns,
+    check_event_time,
+    columns_after,
+    find_column,
+    written_columns,
+)
+from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
 from airflow_provider.streaming.language.join import Join, check_how, check_join_names, check_table_key, joined_columns
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.result import KeptTable, Result
+from airflow_provider.streaming.language.selection import (
+    column_step,
+    filter_step,
+    key_after,
+    refuse_generator,
+    selection,
+)
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.terms.argument_check import check_kind
-from airflow_provider.streaming.terms.event_time import RECORD_TIME, EventTime, event_time_of
+from airflow_provider.streaming.terms.event_time import OF_RECORD, EventTime, event_time_after, event_time_of
 from airflow_provider.streaming.terms.sql_type import check_schema
-from airflow_provider.streaming.terms.steps import Step
+from airflow_provider.streaming.terms.steps import DELETED_ROWS, Filter, Step
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from airflow_provider.streaming.language.grouped_table import GroupedTable
     from airflow_provider.streaming.language.stream import Stream
 
-_OF_RECORD: Final = EventTime(RECORD_TIME, 0)
-
-_OF_STREAMS: Final = (
-    "select", "filter", "with_column", "drop_duplicates", "group_by", "aggregate", "process", "union",
-)  # fmt: skip
+_OF_STREAMS: Final = ("drop_duplicates", "aggregate", "process", "union")
 
 
 @dataclass(frozen=True)
@@ -43,29 +58,95 @@ class Table:
     stream_type: ClassVar[type[Stream]]
     """What `to_stream` makes; set by its module, which knows this one."""
 
+    grouped_type: ClassVar[type[GroupedTable]]
+    """The same of `group_by`."""
+
     topic: str
     _: KW_ONLY
     schema: str | None = None
     key: str
-    event_time: EventTime = _OF_RECORD
-    origin: Join | Result | None = None
+    event_time: EventTime = OF_RECORD
+    origin: Join | Result | KeptTable | None = None
+    steps: tuple[Step, ...] = ()
     watermarked: bool = False
     broadcast: bool = False
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """None: a row that a step drops would have to be deleted."""
-        return ()
-
-    @property
     def columns(self) -> Columns | None:
         """By name the types of its columns, in order; None where only Spark understands the schema."""
-        return columns_after(self.schema, ()) if self.origin is None else self.origin.columns
+        return columns_after(self._given, self.steps)
+
+    @property
+    def _given(self) -> str | Columns | None:
+        return self.schema if self.origin is None else self.origin.columns
 
     @property
     def branches(self) -> tuple[Table, ...]:
         """Itself; a stream may be several."""
         return (self,)
+
+    def select(self, *expressions: str) -> Table:
+        """Replace the columns, as of a stream: that of the key has to stay, under another name if need be.
+
+        Args:
+            expressions: Spark SQL, each with ``AS`` and the name of its column, unless it is a column itself; ``*``
+                for all columns.
+
+        Raises:
+            ConfigurationError: as `Stream.select`; or one makes several rows of one, or none is the key.
+        """
+        for expression in expressions:
+            refuse_generator("select() of a table", expression)
+        step = selection(expressions, None, self.columns)
+        key = key_after(self.key, step) if self._has_key else self.key
+        if key is None:
+            raise ConfigurationError(
+                f"select() of the table {self.topic!r} leaves out its key: its rows and deletions come under that. "
+                f"Name {self.key!r}, too."
+            )
+        time = event_time_after(self.event_time, (step,))
+        made = dataclasses.replace(self._with(step), key=key, event_time=time)
+        if made.columns is not None and not time.of_record:
+            check_event_time(made.columns, time.column, "table(event_time=...)")
+        return made
+
+    def filter(self, condition: str | Column) -> Table:
+        """The rows for which `condition` is true; a row that becomes another one is deleted, and so may come back.
+
+        Args:
+            condition: Spark SQL, or a Column. Null counts as false.
+
+        Raises:
+            ConfigurationError: it makes several rows of one, needs others, or names a column that there is not.
+        """
+        return self._with(filter_step(condition, None))
+
+    def with_column(self, name: str, expression: str | Column) -> Table:
+        """Add or replace a column, computed from its own row; not that of the key.
+
+        Raises:
+            ConfigurationError: as `Stream.with_column`, or it is the key.
+        """
+        step = column_step(name, expression)
+        if name.lower() == self.key.lower():
+            raise ConfigurationError(
+                f"with_column() names {name!r}, the key of the table {self.topic!r}: its rows and deletions come under "
+                "that. Make a column of another name, and group_by() that."
+            )
+        return self._with(step)
+
+    def group_by(self, *columns: str, partitions: int | None = None) -> GroupedTable:
+        """Keep aggregates by other columns than the key: a row that changes is taken out of its group, and added anew.
+
+        Args:
+            columns: names. Several make a key that is the JSON array of their texts. A row with null in one of them is
+                in no group.
+            partitions: of the internal topic, and so of the state; default as many as the table has.
+
+        Raises:
+            ConfigurationError: a column does not exist or has no text of its own, or there is a window.
+        """
+        return self.grouped_type.of(self, columns, partitions)
 
     def join(
         self, other: Table, on: str, how: How = "inner", *, name: str | None = None, partitions: int | None = None
@@ -105,18 +186,31 @@ class Table:
     def sink(self, topic: str) -> Sink:
         """Write the rows to a topic: a record for each change, without value for a deletion.
 
+        Behind steps they are kept once more, so that a deletion comes out for what came out before, and for no other.
+
         Args:
             topic: created where it is missing, by the deploy DAG or ``topics repair JOB.py --apply``.
 
         Raises:
-            ConfigurationError: it is no topic's name, or the table is that of a topic already.
+            ConfigurationError: it is no topic's name, or the table is that of a topic already, as it is.
         """
+        if self.steps:
+            names = written_columns(f"sink() of the table {self.topic!r}", self._given, self.steps)
+            kept = KeptTable(self, NewestRow(columns=names, time=self.time), self.columns or {})
+            return Sink(topic, dataclasses.replace(self, origin=kept, steps=()))
         if self.origin is None:
             raise ConfigurationError(
                 f"sink() was called on the table of the topic {self.topic!r}, which would be copied: read that topic, "
                 "or join() the table first."
             )
         return Sink(topic, self)
+
+    @property
+    def time(self) -> str | None:
+        """By which two rows of a key are compared, in words; None where the last is the newest: one task wrote both."""
+        if self.origin is not None:
+            return None
+        return "that of the record" if self.event_time.of_record else f"event_time={self.event_time.column!r}"
 
     def to_stream(self) -> Stream:
         """Its changes as a stream: a row each time that the row of a key changes; deletions are counted as `deleted`.
@@ -130,22 +224,29 @@ class Table:
             raise ConfigurationError(
                 f"to_stream() was called on the table of the topic {self.topic!r}: read that topic with stream()."
             )
-        key = self.key if self.key in (self.columns or {}) else None
-        return self.stream_type(self.topic, key=key, origin=self.origin, of_changes=True)
+        steps = tuple(
+            dataclasses.replace(step, name=DELETED_ROWS) if isinstance(step, Filter) else step for step in self.steps
+        )
+        key = self.key if self._has_key else None
+        return self.stream_type(self.topic, key=key, steps=steps, origin=self.origin, of_changes=True)
+
+    @property
+    def _has_key(self) -> bool:
+        """Whether its key is a column: of windows, and of several columns, it is none."""
+        return self.origin is None or self.key in (self.columns or {})
+
+    def _with(self, step: Step) -> Table:
+        refuse_unknown_columns(step, self.columns)
+        return dataclasses.replace(self, steps=(*self.steps, step))
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Refuse what a table cannot do, with what to do."""
             if name in _OF_STREAMS:
-                if self.origin is not None:
-                    raise ConfigurationError(
-                        f"{name}() was called on a table, {self.topic!r}, whose rows change: call to_stream() first, "
-                        'for a row of each change; or for windows let aggregate(..., emit="close") make a stream.'
-                    )
                 raise ConfigurationError(
-                    f"{name}() was called on a table, which has no steps: name the columns that are wanted in its "
-                    "schema, and compute with them in the stream that comes of joining a stream with it."
+                    f"{name}() was called on a table, {self.topic!r}, whose rows change: call to_stream() first, "
+                    'for a row of each change; or for windows let aggregate(..., emit="close") make a stream.'
                 )
             raise AttributeError(name)
 
@@ -198,7 +299,7 @@ def table(
         find_column("table(), as its key,", key, columns)
         if event_time is not None:
             check_event_time(columns, event_time, "table(event_time=...)")
-    time = _OF_RECORD if event_time is None else EventTime(event_time, 0)
+    time = OF_RECORD if event_time is None else EventTime(event_time, 0)
     if watermark is not None or idle_timeout is not None:
         time = event_time_of("table()", event_time, watermark, idle_timeout) or time
     return Table(topic, schema=schema, key=key, event_time=time, watermarked=watermark is not None, broadcast=broadcast)

@@ -219,6 +219,11 @@ class Operation(ABC):
         """Which side of a join it writes; None for none."""
         return None
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether it reads the event times of its rows."""
+        return self.uses_time
+
     def writes(self, key_name: str, schema: pa.Schema) -> str:
         """The schema of the JSON objects that it puts out, in Spark DDL; by default it has the columns that it reads.
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, commits_spec, repartition_spec
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.terms.event_time import EventTime
-from airflow_provider.streaming.terms.steps import Step, drop_names
-
-DELETED_ROWS: Final = "deleted"
-"""The name under which deletions are counted that are no rows of a stream of changes."""
+from airflow_provider.streaming.terms.steps import DELETED_ROWS, Step, drop_names
 
 NullKeys = Literal["refuse", "drop", "keep"]
 Spread = Literal["key", "task", "all"]

@@ -12,7 +12,7 @@ from airflow_provider.kafka.names import check_name, repartition_topic
 from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.language.join import Join
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.result import KeptTable, Result
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
@@ -85,7 +85,9 @@ class _Planner:
             assert of.origin is not None
             self._add_made(of.origin, _store_name(of.origin, topic), topic)
 
-    def _add_made(self, origin: Join | Result, name: str, topic: str | None, *, feeds: bool = False) -> None:
+    def _add_made(
+        self, origin: Join | Result | KeptTable, name: str, topic: str | None, *, feeds: bool = False
+    ) -> None:
         """The stages of what makes rows, which write them into a topic.
 
         One that another branch uses, too, is there already, and writes into one more topic.
@@ -96,6 +98,8 @@ class _Planner:
         if (made := self.made.get(id(origin))) is None:
             if isinstance(origin, Join):
                 self._add_join(origin, name, topic, feeds=feeds)
+            elif isinstance(origin, KeptTable):
+                self._add_table(origin, name, topic, feeds=feeds)
             else:
                 self._add_result(origin, name, topic)
             self.made[id(origin)] = len(self.stages) - 1
@@ -181,6 +185,29 @@ class _Planner:
             )
         )
 
+    def _add_table(self, kept: KeptTable, name: str, topic: str | None, *, feeds: bool) -> None:
+        """The stage that keeps a table's rows.
+
+        Args:
+            feeds: as of `_add_made`.
+        """
+        table, source = kept.table, self._source(kept.table, name)
+        self._add(
+            StagePlan(
+                **source,
+                name=name,
+                steps=table.steps,
+                key=table.key,
+                operation=kept.operation,
+                event_time=table.event_time if kept.operation.needs_time else None,
+                store=name,
+                output_topic=topic,
+                output_partitions=kept.partitions,
+                feeds=feeds,
+                table=True,
+            )
+        )
+
     def _add_join(self, join: Join, name: str, topic: str | None, *, feeds: bool) -> None:
         """The stages of a join: one that writes the rows of each side into an internal topic, and one that reads that.
 
@@ -217,9 +244,6 @@ class _Planner:
     ) -> None:
         joined, is_table = join.operation.joined, isinstance(branch, Table)
         event_time = branch.event_time or EventTime(RECORD_TIME, 0)
-        time = None
-        if is_table and not source["internal"]:
-            time = "that of the record" if event_time.of_record else f"event_time={event_time.column!r}"
         others = joined.right if side else joined.left
         self._add(
             StagePlan(
@@ -232,7 +256,7 @@ class _Planner:
                     on=join.on,
                     others=others,
                     table=is_table,
-                    time=time,
+                    time=branch.time if isinstance(branch, Table) else None,
                     behind=join.operation if join.operation.timed else None,
                 ),
                 event_time=event_time,
@@ -282,7 +306,7 @@ def _suffix(number: int) -> str:
     return f"-{number + 1}" if number else ""
 
 
-def _store_name(origin: Join | Result, topic: str | None) -> str:
+def _store_name(origin: Join | Result | KeptTable, topic: str | None) -> str:
     """Of the store and the internal topic: the user's, else that of the sink, which no other branch has."""
     if origin.name is not None:
         return origin.name

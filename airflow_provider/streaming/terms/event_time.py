@@ -44,6 +44,10 @@ class EventTime:
         return self.column == RECORD_TIME
 
 
+OF_RECORD: Final = EventTime(RECORD_TIME, 0)
+"""The time of the record, for which nothing waits."""
+
+
 def event_time_of(
     method: str, column: str | None, watermark: str | None, idle_timeout: str | None = None
 ) -> EventTime | None:

@@ -14,12 +14,23 @@ JOINED_TIME: Final = "_event_time"
 """The column with the event time of a row that is joined of two."""
 
 
+DELETED_ROWS: Final = "deleted"
+"""The name under which deletions are counted that are no rows of a stream of changes."""
+
+FAILED_ROW: Final = -1
+"""Marks a table's row that does not pass a filter: it deletes its key."""
+
+
 @dataclass(frozen=True)
 class Filter:
-    """A step that drops rows and counts them; see `StatefulJob.filter`."""
+    """A step that drops rows and counts them; see `Stream.filter`.
+
+    Args:
+        name: of the count; None of a table, where a row that does not pass deletes its key.
+    """
 
     condition: str | Column
-    name: str
+    name: str | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,8 @@ def step_text(step: Step) -> str:
     """What a step does, with the name under which it counts what it drops."""
     match step:
         case Filter():
-            return f"filter {_sql(step.condition)} (counted as {step.name} where dropped)"
+            otherwise = "deleted" if step.name is None else f"counted as {step.name}"
+            return f"filter {_sql(step.condition)} ({otherwise} where dropped)"
         case Select():
             counted = f" (counted as {step.name} where there is no element)" if step.name is not None else ""
             return f"select {', '.join(map(_selected, step.columns))}{counted}"

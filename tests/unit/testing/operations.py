@@ -282,6 +282,17 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "drop-duplicates": _orders(_KEYED.drop_duplicates("customer", within="3 seconds"), once=True),
     "drop-duplicates-repartitioned": _orders(_KEYED.drop_duplicates("product", within="3 seconds"), once=True),
     "sink-of-rows": _orders(_PLAIN, once=True),
+    "table-grouped": Operation(
+        job=_one(_CUSTOMERS.group_by("country").aggregate(F.count().alias("customers"), name="groups")), draw=_customer
+    ),
+    "table-of-aggregates-grouped": _orders(
+        _PLAIN.group_by("customer")
+        .aggregate(F.sum("amount").alias("spent"), F.count().alias("n"), name="sums")
+        .group_by("spent")
+        .aggregate(F.avg("n").alias("mean"), F.stddev_pop("n").alias("spread"), name="groups")
+    ),
+    "table-of-a-stream": _orders(_KEYED.to_table("customer", name="newest")),
+    "table-of-a-stream-repartitioned": _orders(_KEYED.to_table("product", name="newest")),
     "union-of-rows": Operation(
         job=StatefulJob("tested", _union(_RETURNS).sink("out", key="customer")), draw=_order_or_return, once=True
     ),

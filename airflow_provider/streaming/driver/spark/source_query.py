@@ -17,7 +17,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.spark.spark_error import step_refusal
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, MAKE_TIME
-from airflow_provider.streaming.terms.steps import CompositeKey, Filter, LatestTime, Select, Selected, Step
+from airflow_provider.streaming.terms.steps import FAILED_ROW, CompositeKey, Filter, LatestTime, Select, Selected, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -282,7 +282,7 @@ def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int, *, once
         return rows.withColumn(step.name, _composite(rows, step.columns))
     if isinstance(step, Filter):
         condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
-        return _marked(rows, ~F.coalesce(condition, F.lit(False)), number)
+        return _marked(rows, ~F.coalesce(condition, F.lit(False)), FAILED_ROW if step.name is None else number)
     expression = F.expr(step.expression) if isinstance(step.expression, str) else step.expression
     return rows.withColumn(step.name, expression)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.joins.join_operation import DELETED
+from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.operations.upstream_time import with_marks
@@ -64,7 +64,7 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
         raw = pa.Table.from_batches([batch])
         with no_collection():
             rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
-            rows = for_join(job.input, raw, rows)
+            rows = with_deletions(job.input, raw, rows)
             if job.input.from_stage:
                 rows = with_marks(raw, rows)
         for next_number, run in _runs(rows):
@@ -202,20 +202,23 @@ def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
     return rows if job.error_policy.topic is not None or not job.input.json else rows.drop_columns("__value")
 
 
-def for_join(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows, as `joins.join_operation.JoinSide` takes them: with a table's deletions, less those without a key.
+def with_deletions(given: InputSpec, raw: pa.Table, rows: pa.Table) -> pa.Table:
+    """The rows, of a table with its deletions (`DELETED`), of a side of a join less those without a key.
 
-    They stay as they are where they are no side of a join.
+    They stay as they are where they are neither.
 
     Args:
         raw: the rows as they came, of a table with ``__value`` and ``__timestamp_ms``.
     """
     if given.table:
-        deleted = pc.is_null(raw.column("__value"))
-        # All that a deletion has is its record's key and time.
-        rows = _with_column(rows, "__key", pc.if_else(deleted, rows.column("__source_key"), rows.column("__key")))
-        times = pc.if_else(deleted, raw.column("__timestamp_ms"), rows.column(EVENT_MS))
-        rows = _with_column(rows, EVENT_MS, times).append_column(DELETED, deleted)
+        empty, failed = pc.is_null(raw.column("__value")), rows.column("__filtered")
+        # All that an empty record has is its key and time.
+        rows = _with_column(rows, "__key", pc.if_else(empty, rows.column("__source_key"), rows.column("__key")))
+        if EVENT_MS in rows.schema.names:
+            rows = _with_column(rows, EVENT_MS, pc.if_else(empty, raw.column("__timestamp_ms"), rows.column(EVENT_MS)))
+        # Of a table no step drops a row.
+        rows = _with_column(rows, "__filtered", pa.nulls(rows.num_rows, failed.type))
+        rows = rows.append_column(DELETED, pc.or_(empty, pc.is_valid(failed)))
     if given.null_keys == "drop":
         nowhere = pc.and_(pc.is_null(rows.column("__key")), pc.is_null(rows.column("__corrupt")))
         number = pa.scalar(len(given.filters) - 1, pa.int32())

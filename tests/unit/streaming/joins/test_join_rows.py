@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.joins.join_operation import DELETED, JoinSide
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import (
+    DELETED,
     FLAGS,
     GONE,
     LEFT,

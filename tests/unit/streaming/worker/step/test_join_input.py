@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_provider.streaming.joins.join_operation import DELETED
-from airflow_provider.streaming.joins.join_rows import JoinRows
+from airflow_provider.streaming.joins.join_rows import DELETED, JoinRows
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import NullKeys
 from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
-from airflow_provider.streaming.worker.step.arrival import for_join, rows_by_partition
+from airflow_provider.streaming.worker.step.arrival import rows_by_partition, with_deletions
 from airflow_provider.streaming.worker.step.row_validation import validate_rows
 from tests.unit.streaming.worker.step.test_arrival import piece, spec
 
@@ -51,7 +50,7 @@ def test_row_of_a_table_without_a_key_is_not_told_to_be_filtered() -> None:
 
     said = str(failures[0].error)
     assert "filter such records" not in said
-    assert "a table has no filter" in said
+    assert "a table's filter does not" in said
     assert "let the producer" in said
     assert "on_error('skip') or on_error('dead_letter', ...) leaves such records out" in said
 
@@ -76,7 +75,7 @@ def test_row_without_key_and_time_fails_for_its_time() -> None:
 
 def test_rows_of_no_join_are_left_as_they_are() -> None:
     rows = arrived(SIDE, b'{"name": "ann", "at": 5}')
-    assert for_join(SIDE, rows, rows) is rows
+    assert with_deletions(SIDE, rows, rows) is rows
 
 
 def test_rows_in_front_of_a_join_bring_their_times() -> None:
