@@ -20,17 +20,15 @@ def numbered_after(before: JobDescription | None, now: JobDescription) -> JobDes
 
     As long as no stage that is known has moved, and none takes the number of one that is gone, they are numbered in the
     order of the sinks: so one that gets another name goes on. Else each keeps the number that its name has had, also
-    while it was out, and those whose names are new get the next ones. So does one with a store whose number has gone to
-    another meanwhile: its positions are beside its state.
+    while it was out, and those whose names are new get the next ones.
     """
     if before is None or not any((*_moved(before, now), *_taken(before, now))):
         return now
     known, numbers = _numbers(before), dict[str, int]()
     free = itertools.count(max(known.values()) + 1)
-    # Those first that have to keep theirs.
-    held = _held_numbers(before)
-    for stage in sorted(now.stages, key=lambda stage: stage.name not in held):
+    for stage in now.stages:
         number = known.get(stage.name)
+        # Two that had one number, one after the other, cannot run together: `refuse_change` says so.
         numbers[stage.name] = next(free) if number is None or number in numbers.values() else number
     return now.numbered(numbers)
 
@@ -137,7 +135,7 @@ def _listed(stages: Mapping[int, str]) -> str:
 
 def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages that went on under another number."""
-    numbers = _held_numbers(before)
+    numbers = _numbers(before)
     for stage in now.stages:
         number = numbers.get(stage.name, stage.number)
         if number != stage.number:
@@ -145,24 +143,21 @@ def _moved(before: JobDescription, now: JobDescription) -> Iterator[str]:
 
 
 def _numbers(before: JobDescription) -> dict[str, int]:
-    """By name, the number that a stage has or had last."""
-    return {stage.name: stage.number for stage in before.left} | _held_numbers(before)
-
-
-def _held_numbers(before: JobDescription) -> dict[str, int]:
-    """Of stages that run, or whose positions lie under their number."""
-    gone = {name: number for number, name in before.stages_gone.items()}
-    return gone | {stage.name: stage.number for stage in before.stages}
+    """By name, the number that a stage has or had last: it is in its topic's name, or in its commits."""
+    numbers = {stage.name: stage.number for stage in before.left}
+    numbers |= {name: number for number, name in before.stages_gone.items()}
+    return numbers | {stage.name: stage.number for stage in before.stages}
 
 
 def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:
     """Stages that would have the number of another one, and with it perhaps its positions."""
     numbers = _numbers(before)
     known = {stage.number: stage for stage in before.stages}
+    left = {stage.number: stage.name for stage in before.left} | dict(before.stages_gone)
     for stage in now.stages:
         if numbers.get(stage.name, stage.number) != stage.number:
             continue
-        was, gone = known.get(stage.number), before.stages_gone.get(stage.number)
+        was, gone = known.get(stage.number), left.get(stage.number)
         if was is not None and was.store is stage.store is None and was.source != stage.source:
             yield (
                 f"stage {stage.number} ({stage.name}) reads {stage.source!r}, and the one of that number ({was.name}) "
