@@ -52,9 +52,9 @@ MOST_PASSINGS: Final = 6
 """At most so many times is a fail point passed before the worker dies at it."""
 SOURCES: Final = ("orders", "customers", "limits", "shown", "clicks")
 SHOWN: Final = "stream-stream-outer"
-SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "both-tables", "attributed", "bought")
-NEWEST: Final = "both-tables"
-"""A table: how often a key comes out depends on where micro-batches end."""
+NEWEST: Final = ("both-tables", "per-country", "large-limits")
+"""Tables: how often a key comes out depends on where micro-batches end."""
+SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "attributed", "bought", *NEWEST)
 
 
 def job_of(application_id: str) -> StatefulJob:
@@ -79,6 +79,8 @@ def job_of(application_id: str) -> StatefulJob:
         # The same join: its stage writes into a sink and in front of another stage.
         "enriched-by-id": enriched,
         "both-tables": customers.join(limits, on="customer", how="outer", name="both"),
+        "per-country": customers.group_by("country").aggregate(count, name="countries"),
+        "large-limits": limits.filter("credit > 1"),
         "attributed": shown.join(clicks, on="ad", how="outer", before="1 second", after="5 seconds", name="attributed"),
         "bought": bought(timed),
     }
@@ -270,7 +272,7 @@ def counted(record: dict[str, Any]) -> dict[str, Any]:
 
 def facts_of(output: dict[str, list[tuple[str, Any]]]) -> dict[str, Any]:
     """What the input came to, by sink."""
-    return {sink: dict(rows) if sink == NEWEST else Counter(map(str, rows)) for sink, rows in output.items()}
+    return {sink: dict(rows) if sink in NEWEST else Counter(map(str, rows)) for sink, rows in output.items()}
 
 
 def in_memory(application_id: str, batches: list[list[InputRecord]]) -> tuple[dict[str, Any], dict[str, Any]]:
