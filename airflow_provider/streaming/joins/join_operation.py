@@ -126,7 +126,8 @@ class JoinSide(Operation):
 
     Args:
         table: whether the rows are those of a table, among them deletions.
-        time: of a table, what its rows' times are, in words; None where they come from another join.
+        time: of a table, what its rows' times are, in words; None where the job makes it: then one task wrote all rows
+            of a key, in order, and none counts as older than those before it, whatever that task's host's clock said.
         behind: as of `operations.repartition.Repartition`.
     """
 
@@ -174,7 +175,11 @@ class JoinSide(Operation):
         columns = {name: rows.column(name).combine_chunks() for name in self.columns}
         others = [(name, columns[name]) for name in self.others]
         written = rows_of_columns((self.on, columns[self.on]), others)
-        values = JoinRows().encode(flags, rows.column(EVENT_MS).to_numpy(), written)
+        times = rows.column(EVENT_MS).to_numpy()
+        if self.table and self.time is None and len(times):
+            begin = batch.before.stream_time_ms
+            times = np.maximum.accumulate(times if begin is None else np.maximum(times, begin))
+        values = JoinRows().encode(flags, times, written)
         return Changes([], list(zip(keys, values, strict=True)))
 
     @property

@@ -71,6 +71,11 @@ class GroupedTable:
             check_kind("aggregate() got ", aggregate, Aggregate, AGGREGATES)
             if self.table.columns is not None:
                 check_aggregate(aggregate, self.by, self.table.columns)
+        if SIGN in (self.table.columns or {}):
+            raise ConfigurationError(
+                f"aggregate() of the table {self.table.topic!r} needs the name {SIGN!r}, which a column of it has: "
+                "give that one another name with select()."
+            )
         signed, table = aggregates_of_rows(aggregates, SIGN), self.table
         for where, condition in {one.where: one.filter for one in signed if one.filter is not None}.items():
             try:

@@ -313,3 +313,9 @@ def test_groups_are_those_of_the_rows_that_are_there() -> None:
 def test_groups_of_a_table_do_not_depend_on_micro_batches() -> None:
     seed = random.SystemRandom().randrange(2**32)
     check_batching(by_category(*COUNT_AND_TOTAL, F.stddev("price").alias("s")), drawn(seed, 24), seed=seed, cuts=3)
+
+
+def test_column_with_the_name_of_the_sign_is_refused() -> None:
+    prices = table("prices", schema="id STRING, shop STRING, sign__ BIGINT", key="id")
+    with pytest.raises(ConfigurationError, match=r"needs the name 'sign__', .* give that one another name with select"):
+        prices.group_by("shop").aggregate(F.count().alias("n"))

@@ -26,6 +26,9 @@ from airflow_provider.streaming.joins.join_rows import (
     encode_rows,
     rows_of_columns,
 )
+from airflow_provider.streaming.operations.batch import KnownState
+from airflow_provider.streaming.operations.operation import Batch
+from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from tests.unit.streaming.operations.merging import merged
 
@@ -101,6 +104,26 @@ def test_side_writes_its_rows_with_their_times() -> None:
     assert decoded[FLAGS].to_pylist() == [RIGHT, RIGHT | GONE]
     assert decoded[EVENT_MS].to_pylist() == [3, 4]
     assert decoded[ROW][0].as_py()[4:] == b'"k":"a","n":1'
+
+
+@pytest.mark.parametrize(("time", "times"), [(None, [9, 9, 10]), ("that of the record", [3, 2, 10])], ids=str)
+def test_rows_of_a_table_that_the_job_makes_are_never_older_than_those_before_them(
+    time: str | None, times: list[int]
+) -> None:
+    side = JoinSide(side=RIGHT, on="k", others=(), table=True, time=time)
+    rows = pa.table(
+        {
+            "__key": [b"a", b"a", b"b"],
+            "__event_ms": [3, 2, 10],  # the second one is of a host whose clock is behind
+            DELETED: [False, False, False],
+            "k": ["a", "a", "b"],
+        }
+    )
+    before = StreamTime(stream_time_ms=9)
+    output = side.merge(Batch(key_name="k", rows=rows, before=before, after=before), KnownState({}), False).output
+
+    decoded = JoinRows().decode(values_of([value for _, value in output])).columns
+    assert decoded[EVENT_MS].to_pylist() == times
 
 
 def test_row_with_a_null_key_is_marked() -> None:
