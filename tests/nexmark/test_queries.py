@@ -110,7 +110,7 @@ def test_query_comes_to_what_sql_says(query: str, sample: Sample) -> None:
     sample.check(query)
 
 
-@pytest.mark.long
+@pytest.mark.schedules
 @pytest.mark.parametrize("query", QUERIES)
 def test_query_over_more_events_comes_to_what_sql_says(query: str, larger: Sample) -> None:
     larger.check(query)
