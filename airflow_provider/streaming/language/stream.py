@@ -383,7 +383,7 @@ def stream(
             window is closed once the task has seen an event time that is so much later than the window's end. Windows
             need it; None reads no event time.
         idle_timeout: after how long without records the time of a partition goes on with the clock, such as
-            ``"5 minutes"``, so that what is open closes there too. Not where rows go through an internal topic. Default
+            ``"5 minutes"``, so that what is open closes there too, also behind an internal topic. Default
             never: time moves by records alone.
 
     Raises:
