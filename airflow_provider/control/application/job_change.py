@@ -214,11 +214,14 @@ def _renamed(before: JobDescription, now: JobDescription) -> Iterator[str]:
 
 
 def _does_the_same(before: JobDescription, was: StageDescription, now: JobDescription, is_: StageDescription) -> bool:
-    """Whether a stage may go on in the place of the one that had its number: with a store, under another name."""
+    """Whether a stage may go on in the place of the one that had its number, under another name."""
     if was.store is not None and is_.store is not None:
         return True
-    both = [(stage.store is None, stage.steps, stage.key, stage.operation) for stage in (was, is_)]
-    return both[0] == both[1] and _feeds(before, was) == _feeds(now, is_)
+    if (was.store is None) != (is_.store is None) or was.key != is_.key:
+        return False
+    feeds = _feeds(before, was)
+    # What one writes for a store follows what that keeps, and the store begins empty.
+    return feeds == _feeds(now, is_) and (feeds or (was.steps, was.operation) == (is_.steps, is_.operation))
 
 
 def _feeds(job: JobDescription, stage: StageDescription) -> bool:
