@@ -272,8 +272,7 @@ class JobTester:
             raise ConfigurationError(f"restart() got store={store!r}: give {' or '.join(map(repr, get_args(_Store)))}.")
         if job is not None:
             check_kind("restart() got job=", job, StatefulJob, _A_JOB)
-            numbers = numbered_after(self._described, job.description()).stages
-            job = job.numbered({stage.name: stage.number for stage in numbers})
+            job = job.numbered(numbered_after(self._described, job.description()).numbers)
         changed = None if job is None else self._changed(job)
         self._active.close()
         if changed is not None:

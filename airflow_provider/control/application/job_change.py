@@ -146,7 +146,7 @@ def _numbers(before: JobDescription) -> dict[str, int]:
     """By name, the number that a stage has or had last: it is in its topic's name, or in its commits."""
     numbers = {stage.name: stage.number for stage in before.left}
     numbers |= {name: number for number, name in before.stages_gone.items()}
-    return numbers | {stage.name: stage.number for stage in before.stages}
+    return numbers | before.numbers
 
 
 def _taken(before: JobDescription, now: JobDescription) -> Iterator[str]:

@@ -42,11 +42,13 @@ def create_job_topics(
     return described, created
 
 
-def read_view_if_there(cluster: KafkaConnection, admin: TopicAdmin, application_id: str) -> ControlView | None:
+def read_view_if_there(
+    cluster: KafkaConnection, admin: TopicAdmin, application_id: str, *, statuses: bool = True
+) -> ControlView | None:
     """What the control topics of an application hold; None where there are none yet."""
     if any(admin.describe(topic(application_id)) is None for topic in (assignment_topic, status_topic)):
         return None
-    with ControlReader(cluster, application_id) as reader:
+    with ControlReader(cluster, application_id, statuses) as reader:
         return reader.read_to_end()
 
 

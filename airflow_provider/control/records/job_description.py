@@ -146,6 +146,11 @@ class JobDescription:
         return tuple(stage.store for stage in self.stages if stage.store is not None)
 
     @property
+    def numbers(self) -> dict[str, int]:
+        """By stage's name, its number."""
+        return {stage.name: stage.number for stage in self.stages}
+
+    @property
     def num_partitions(self) -> dict[int, int]:
         """By stage, how many tasks it has.
 

@@ -25,14 +25,13 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import Ints
+from airflow_provider.streaming.operations.stream_time import MARK_MS, Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow
 
 _SEGMENTS: Final = 4
 """About how many segments a store of sessions has: so many keys are looked up for each group."""
 
-_MARK_MS: Final = "__mark_ms"
 _HEAD: Final = struct.Struct("<qqI")
 _INDEX: Final = struct.Struct(">Q")
 
@@ -92,7 +91,7 @@ class SessionAggregation(AggregationInWindows):
         """See `Operation.place`."""
         event_ms = batch.rows.column(EVENT_MS).to_numpy()
         marks, after = batch.watermarks(self.delay_ms)
-        rows = batch.rows.append_column(_MARK_MS, pa.array(marks))
+        rows = batch.rows.append_column(MARK_MS, pa.array(marks))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
@@ -113,7 +112,7 @@ class SessionAggregation(AggregationInWindows):
         """The segments whose sessions a row may touch."""
         # No session that is kept ends later than the gap after this.
         rows, seen = batch.rows, batch.before.stream_time_ms
-        first = max(rows.column(_MARK_MS)[0].as_py() + 1, pc.min(rows.column(EVENT_MS)).as_py())
+        first = max(rows.column(MARK_MS)[0].as_py() + 1, pc.min(rows.column(EVENT_MS)).as_py())
         segments = self.segments
         begin = segments.start_of(first)
         end = begin if seen is None else segments.start_of(seen + self.windows.gap_ms)
@@ -290,7 +289,7 @@ class GroupedSessions:
             if value is not None:
                 found = by_group.setdefault(groups_of([key])[0], [])
                 found += [_Open(s.start, s.end, [(key, s)]) for s in decode_sessions(value)]
-        times, marks = (self._rows.column(name).to_pylist() for name in (EVENT_MS, _MARK_MS))
+        times, marks = (self._rows.column(name).to_pylist() for name in (EVENT_MS, MARK_MS))
         placed = []
         for place, (group, time, mark) in enumerate(zip(self._groups, times, marks, strict=True)):
             sessions = by_group.setdefault(group, [])

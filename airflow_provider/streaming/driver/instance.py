@@ -108,9 +108,9 @@ class Instance:
 
     def _work(self) -> None:
         admin = TopicAdmin(self._settings.connection)
-        view = read_view_if_there(self._settings.connection, admin, self._job.application_id)
+        view = read_view_if_there(self._settings.connection, admin, self._job.application_id, statuses=False)
         if view is not None and view.job is not None:
-            self._job = self._job.numbered({stage.name: stage.number for stage in view.job.stages})
+            self._job = self._job.numbered(view.job.numbers)
         facts, topics = verify_topics(self._job, admin, self._settings.verify_interval_s)
         with ControlReader(
             self._settings.connection, self._job.application_id, statuses=False, follows=True

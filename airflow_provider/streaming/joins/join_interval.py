@@ -41,7 +41,7 @@ from airflow_provider.streaming.joins.row_chunks import (
 from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Ints, StreamTime
+from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, Ints, StreamTime
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
@@ -51,7 +51,6 @@ _BUCKETS: Final = 8
 """Into how many parts the interval is cut: about so many keys are looked up for each group. What finds no partner
 comes out when its part is over."""
 
-_MARK_MS: Final = "__mark_ms"
 _TIME: Final = attrgetter("time")
 
 
@@ -144,7 +143,7 @@ class IntervalJoin(JoinOperation):
         of_sides = batch.side_watermarks(sides, self.delays_ms)
         marks = np.maximum(np.minimum.reduce(of_sides), batch.before.mark_ms)
         after = batch.time_of_sides(batch.ends(of_sides))
-        rows = rows.append_column(_MARK_MS, pa.array(marks))
+        rows = rows.append_column(MARK_MS, pa.array(marks))
         return batch.placed(rows, after, self.comes_in_time(event_ms, marks, sides))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
@@ -165,7 +164,7 @@ class IntervalJoin(JoinOperation):
         """See `Operation.merge`: row after row, in the order of the topic."""
         rows, before, after = batch.rows, batch.before, batch.after
         assert after.stream_time_ms is not None  # there are rows
-        last_ms = rows.column(_MARK_MS)[-1].as_py()
+        last_ms = rows.column(MARK_MS)[-1].as_py()
         return IntervalRows(self, rows, before.mark_ms, last_ms, after.stream_time_ms).merge(state)
 
     @property
@@ -188,7 +187,7 @@ class IntervalJoin(JoinOperation):
         mark, rows = batch.after.watermark_ms, batch.rows
         if mark is None:
             return changes
-        last = rows.column(_MARK_MS)[-1].as_py() if len(rows) else batch.before.mark_ms
+        last = rows.column(MARK_MS)[-1].as_py() if len(rows) else batch.before.mark_ms
         if batch.upstream is not None and last < mark:
             # Other tasks have told so behind the rows.
             told = IntervalRows(self, rows.slice(0, 0), last, mark, mark)
@@ -276,7 +275,7 @@ class IntervalRows:
 
     def __init__(self, operation: IntervalJoin, rows: pa.Table, before_ms: int, after_ms: int, seen_ms: int) -> None:
         self._operation = operation
-        names = ("__key", FLAGS, EVENT_MS, _MARK_MS, ROW)
+        names = ("__key", FLAGS, EVENT_MS, MARK_MS, ROW)
         self._columns: list[list[Any]] = [rows.column(name).to_pylist() for name in names]
         self._before_ms, self._after_ms, self._seen_ms = before_ms, after_ms, seen_ms
 

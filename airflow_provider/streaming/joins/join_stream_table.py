@@ -37,12 +37,12 @@ from airflow_provider.streaming.joins.join_rows import (
     newest_row,
     python_row,
 )
-from airflow_provider.streaming.joins.join_table_in_time import MARK_MS, TABLE_MS, TableRowsInTime, group_of
+from airflow_provider.streaming.joins.join_table_in_time import TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
 from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
+from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, StreamTime
 from airflow_provider.streaming.terms.argument_check import duration_text
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 

@@ -38,14 +38,12 @@ from airflow_provider.streaming.joins.version_chunks import (
 )
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
+from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 if TYPE_CHECKING:
     from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 
-MARK_MS: Final = "__mark_ms"
-"""The column with the stream's watermark at each row."""
 TABLE_MS: Final = "__table_ms"
 """The column with the table's time at each row."""
 

@@ -35,7 +35,7 @@ from airflow_provider.streaming.operations.stateful_process import (
     check_time,
 )
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
-from airflow_provider.streaming.terms.event_time import EventTime
+from airflow_provider.streaming.terms.event_time import OF_RECORD, EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
@@ -219,11 +219,9 @@ class GroupedStream:
         stream = self.stream
         columns, time = stream.written_columns("to_table()"), stream.event_time
         check_stream_time(stream)
-        if time is not None and not time.of_record:
-            by: str | None = f"event_time={time.column!r}"
-        else:
-            by = None if time is None and any(one.origin for one in stream.branches) else "that of the record"
-        result = self._result("to_table", NewestRow(columns=columns, time=by), stream.columns, name)
+        in_order = time is None and any(one.origin for one in stream.branches)
+        newest = NewestRow(columns=columns, time=None if in_order else (time or OF_RECORD).text)
+        result = self._result("to_table", newest, stream.columns, name)
         return Table(result.text, key=self.key, origin=result)
 
     def process(

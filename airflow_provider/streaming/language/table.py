@@ -208,9 +208,7 @@ class Table:
     @property
     def time(self) -> str | None:
         """By which two rows of a key are compared, in words; None where the last is the newest: one task wrote both."""
-        if self.origin is not None:
-            return None
-        return "that of the record" if self.event_time.of_record else f"event_time={self.event_time.column!r}"
+        return self.event_time.text if self.origin is None else None
 
     def to_stream(self) -> Stream:
         """Its changes as a stream: a row each time that the row of a key changes; deletions are counted as `deleted`.

@@ -189,9 +189,6 @@ class Operation(ABC):
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
 
-    clocked: ClassVar[bool] = False
-    """Whether something may come out by the clock: `close` is asked in each call, also where nothing has come."""
-
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 
         @property
@@ -213,6 +210,11 @@ class Operation(ABC):
     def uses_time(self) -> bool:
         """Whether what comes out depends on how far event time has got."""
         return self.timed
+
+    @property
+    def clocked(self) -> bool:
+        """Whether something may come out by the clock: `close` is asked in each call, also where nothing has come."""
+        return False
 
     @property
     def side_written(self) -> int | None:

@@ -227,15 +227,23 @@ class KeptPairs:
                 yield key[len(begin) :], value
 
 
-class NamedValue:
-    """One value of a key, with the words of PySpark's ``ValueState``."""
+class _OneRecord:
+    """What of a key is one record of the store."""
 
     def __init__(self, kept: KeptPairs) -> None:
         self._kept = kept
 
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether it holds anything."""
         return bool(self._kept.read())
+
+    def clear(self) -> None:
+        """Delete it."""
+        self._kept.write([])
+
+
+class NamedValue(_OneRecord):
+    """One value of a key, with the words of PySpark's ``ValueState``."""
 
     def get(self) -> Any:
         """The value, or None. Mutating it without `update` changes nothing."""
@@ -246,20 +254,9 @@ class NamedValue:
         """Replace it; its ttl begins anew."""
         self._kept.write([self._kept.pair(value)])
 
-    def clear(self) -> None:
-        """Delete it."""
-        self._kept.write([])
 
-
-class ListState:
+class ListState(_OneRecord):
     """A list of a key, with the words of PySpark's ``ListState``."""
-
-    def __init__(self, kept: KeptPairs) -> None:
-        self._kept = kept
-
-    def exists(self) -> bool:
-        """Whether it holds anything."""
-        return bool(self._kept.read())
 
     def get(self) -> list[Any]:
         """Its values, in their order."""
@@ -276,10 +273,6 @@ class ListState:
     def append_list(self, values: Iterable[Any]) -> None:
         """Add some at the end."""
         self._kept.write([*self._kept.read(), *map(self._kept.pair, values)])
-
-    def clear(self) -> None:
-        """Delete it."""
-        self._kept.write([])
 
 
 class MapState:

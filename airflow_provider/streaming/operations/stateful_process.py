@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,11 +27,8 @@ from airflow_provider.streaming.operations.process_state import (
     time_and_target,
 )
 from airflow_provider.streaming.operations.stateful_calls import StatefulCalls
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
+from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-
-MARK_MS: Final = "__mark_ms"
-"""The column with the watermark at each row."""
 
 RowFunction = Callable[[str, list[Row], KeyState], Iterable[Row] | None]
 """``function(key, rows, state)`` as a `ProcessFunction`, with one row."""
@@ -50,8 +47,6 @@ class StatefulProcess(Process):
         on_timer: of timers of event time.
         on_clock: of those of the clock.
     """
-
-    clocked: ClassVar[bool] = True
 
     stores: tuple[KeptStore, ...] = ()
     on_timer: TimerFunction | None = None
@@ -78,6 +73,11 @@ class StatefulProcess(Process):
     def has_ttl(self) -> bool:
         """Whether what it keeps may be over some time."""
         return any(store.ttl_ms is not None for store in self.stores)
+
+    @property
+    def clocked(self) -> bool:
+        """See `Operation.clocked`."""
+        return self.on_clock is not None
 
     @property
     def uses_time(self) -> bool:

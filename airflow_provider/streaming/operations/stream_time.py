@@ -17,6 +17,9 @@ Ints = npt.NDArray[np.int64]
 NO_WATERMARK: Final = -(2**62)
 """Before any time that a row can have: nothing has ended."""
 
+MARK_MS: Final = "__mark_ms"
+"""The column of placed rows with the watermark at each, where their operation reads it."""
+
 
 @dataclass(frozen=True)
 class StreamTime:

@@ -19,7 +19,7 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.repartition import Repartition
 from airflow_provider.streaming.planner.job_check import check_sinks
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread, StagePlan
-from airflow_provider.streaming.terms.event_time import EVENT_MS, RECORD_TIME, EventTime
+from airflow_provider.streaming.terms.event_time import EVENT_MS, OF_RECORD, EventTime
 
 
 def plan_stages(application_id: str, sinks: Sequence[Sink | Stream | Table]) -> tuple[StagePlan, ...]:
@@ -243,7 +243,7 @@ class _Planner:
         self, name: str, source: _Source, join: Join, side: int, branch: Stream | Table, at: int, topic: str
     ) -> None:
         joined, is_table = join.operation.joined, isinstance(branch, Table)
-        event_time = branch.event_time or EventTime(RECORD_TIME, 0)
+        event_time = branch.event_time or OF_RECORD
         others = joined.right if side else joined.left
         self._add(
             StagePlan(

@@ -43,6 +43,11 @@ class EventTime:
         """Whether it is the time of the record itself."""
         return self.column == RECORD_TIME
 
+    @property
+    def text(self) -> str:
+        """What it is, in words that a store's signature keeps."""
+        return "that of the record" if self.of_record else f"event_time={self.column!r}"
+
 
 OF_RECORD: Final = EventTime(RECORD_TIME, 0)
 """The time of the record, for which nothing waits."""

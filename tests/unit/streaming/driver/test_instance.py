@@ -59,7 +59,7 @@ def test_instance_that_refuses_reports_why_and_says_so_with_its_exit_status(
     def refuse(*_: object) -> Any:
         raise TopicMissingError("Topic 'in' does not exist")
 
-    monkeypatch.setattr(instance, "read_view_if_there", lambda *_: None)
+    monkeypatch.setattr(instance, "read_view_if_there", lambda *_, **__: None)
     monkeypatch.setattr(instance, "verify_topics", refuse)
     heartbeat: Any = FakeHeartbeat()
 
@@ -75,7 +75,7 @@ def test_error_that_is_none_of_ours_leaves_the_report_to_the_launcher(
     def break_down(*_: object) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(instance, "read_view_if_there", lambda *_: None)
+    monkeypatch.setattr(instance, "read_view_if_there", lambda *_, **__: None)
     monkeypatch.setattr(instance, "verify_topics", break_down)
     heartbeat: Any = FakeHeartbeat()
 
