@@ -173,7 +173,7 @@ class Airflow:
         def run() -> None:
             kernel = self.world.kernel
             while True:
-                kernel.sleep(kernel.random.uniform(0.3, 1.0))
+                kernel.sleep(kernel.random.uniform(0.3, 1.0) * self.world.size.start_s)
                 statuses = self.world.view().statuses
                 up = [s for s in statuses.values() if s.state is InstanceState.RUNNING]
                 if len(up) < len([host for host in self.world.hosts.values() if host.wanted]):

@@ -6,6 +6,7 @@ makes errors. `tests/integration/simulation` runs the same programs against it a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -49,10 +50,15 @@ class _Producer:
     """Sequence and offset of the newest batches, which are taken once however often they come."""
 
 
+_changes: Final = itertools.count()
+
+
 class Log:
     """A partition."""
 
     def __init__(self) -> None:
+        self.changed = next(_changes)
+        """A number that no log had before it changed last: who has found nothing need not look again while it stays."""
         self.records: list[Record] = []
         self.start = self.end = 0
         self.open: dict[int, int] = {}
@@ -71,6 +77,7 @@ class Log:
         record.offset = self.end
         self.records.append(record)
         self.end += 1
+        self.changed = next(_changes)
         return record.offset
 
     def at(self, offset: int) -> int:
@@ -176,6 +183,12 @@ class Broker:
         return log
 
     # -- reading -------------------------------------------------------------------------------------------------
+
+    def changed(self, at: Partition) -> int:
+        """`Log.changed` of a partition; of one that answers otherwise after a while a number that nothing had."""
+        topic = self.topics.get(at[0])
+        log = None if topic is None else topic.partitions[at[1]]
+        return next(_changes) if log is None or log.reported_end[0] > self._clock() else log.changed
 
     def bounds(self, at: Partition, committed: bool) -> tuple[int, int]:
         log = self.log(at)
@@ -414,7 +427,7 @@ class Broker:
         log = self.log(at)
         if before > log.end:
             raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
-        log.start = max(log.start, before)
+        log.start, log.changed = max(log.start, before), next(_changes)
         log.records = log.records[log.at(log.start) :]
         return log.start
 

@@ -416,10 +416,12 @@ class Producer:
 
 
 class _Position:
-    __slots__ = ("end", "offset", "said")
+    __slots__ = ("end", "nothing_in", "offset", "said")
 
     def __init__(self, offset: int) -> None:
         self.offset, self.said, self.end = offset, -1, -1
+        self.nothing_in = -1
+        """As what the log had changed when nothing was found there."""
 
 
 class Consumer:
@@ -486,6 +488,9 @@ class Consumer:
         for at, position in list(self._at.items()):
             if len(found) >= most:
                 break
+            if (changed := self._broker.changed(at)) == position.nothing_in:
+                continue
+            before = len(found)
             try:
                 records, following, position.end = self._broker.fetch(
                     at, position.offset, self._committed, most - len(found)
@@ -500,6 +505,8 @@ class Consumer:
             if following >= position.end and position.said != position.end and len(found) < most:
                 position.said = position.end
                 found.append(Message(at, following, None, KafkaError(KafkaError._PARTITION_EOF)))
+            if len(found) == before:
+                position.nothing_in = changed
         return found
 
     def _refused(self, at: Partition, position: _Position, refused: Refused) -> list[Message]:

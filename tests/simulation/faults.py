@@ -95,27 +95,40 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
 """By kind, the ways in which it happens and for how long."""
 
 _SEEN_OUT: Final = frozenset({"add_instance", "away", "cut_worker_at", "deaf_owner_at", "overtaken", "pause_publisher"})
+_BRIEF: Final = 7 / 8
+_PATIENCE_S: Final = 12.0
 _AFTER_S: Final = 6.0
 """For so long what such a fault leaves behind is still to be seen before all faults end."""
 
 
-def until(faults: Sequence[Fault]) -> float:
-    """When the faults of a schedule end: soon after the last has begun, and of some kinds when it is over."""
-    return max(
-        (fault.at + (2.0 + fault.seconds + _AFTER_S if fault.kind in _SEEN_OUT else 1.0) for fault in faults),
-        default=0.0,
-    )
+def until(faults: Sequence[Fault], *, patient: bool) -> float:
+    """When the faults of a schedule end: soon after the last has begun, and of some kinds when it is over.
+
+    Args:
+        patient: whether those of the other kinds are over by themselves, too.
+    """
+    return max((fault.at + _lasts_s(fault, patient) for fault in faults), default=0.0)
 
 
-def choose(random: Random, most: int, begin: float, end: float, only: Sequence[str] = ()) -> list[Fault]:
-    """Some faults; now and then several soon after each other.
+def _lasts_s(fault: Fault, patient: bool) -> float:
+    if fault.kind in _SEEN_OUT:
+        return 2.0 + fault.seconds + _AFTER_S
+    return 1.0 + min(fault.seconds, _PATIENCE_S) if patient else 1.0
+
+
+def choose(
+    random: Random, number: int, begin: float, end: float, only: Sequence[str] = (), *, brief: bool = False
+) -> list[Fault]:
+    """So many faults; now and then several soon after each other.
 
     Args:
         only: the kinds to choose from, or with a colon the one way in which one happens; all where there are none.
+        brief: whether those that last are left out, but for now and then.
     """
     found: list[Fault] = []
-    number = random.choice((0, 1, 1, 2, 2, 3, 3, 4, most))
     known = sorted(only or KINDS)
+    if brief and not only and random.random() < _BRIEF:
+        known = [kind for kind in known if kind not in _SEEN_OUT]
     kinds = random.sample(known, k=min(len(known), random.choice((2, 4, 8, len(KINDS)))))
     at = random.uniform(begin, end)
     for _ in range(number):

@@ -164,7 +164,7 @@ class Host:
         heartbeat.start()
         reported = True
         try:
-            kernel.sleep(kernel.random.uniform(0.1, 1.5))
+            kernel.sleep(kernel.random.uniform(0.05, 1.5 * self.world.size.start_s))
             self._work(settings, heartbeat, workers)
             heartbeat.end(InstanceState.STOPPED, None)
         except StatefulStreamsError as error:

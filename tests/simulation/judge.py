@@ -241,7 +241,9 @@ class Judge:
         """No step of a decision takes a warm copy away that is needed, but from an instance that all is moved off."""
         stay = after.instances
         for task_id, task in before.tasks.items():
-            copies = [name for name in (task.active, *task.standbys) if name and name in stay]
+            # What stands still there is no copy, whatever it says of itself.
+            active = None if after.reason.startswith(f"failover of {task.active}:") else task.active
+            copies = [name for name in (active, *task.standbys) if name and name in stay]
             warm = [name for name in copies if self._world.is_warm(name, task_id, _SURE_S)]
             follows = after.tasks.get(task_id)
             if follows is None:

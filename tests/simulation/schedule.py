@@ -21,6 +21,7 @@ from tests.simulation import kernel as kernels
 from tests.simulation.faults import Fault, Faults, choose
 from tests.simulation.faults import until as end_of
 from tests.simulation.judge import Violation
+from tests.simulation.size import SHORT, size_of
 from tests.simulation.world import World
 
 _PERSON_S: Final = 60.0
@@ -28,6 +29,8 @@ _PERSON_S: Final = 60.0
 _LIVE_S: Final = 180.0
 """Within this all has to be as it should be, once the faults are over."""
 _LOOK_S: Final = 0.5
+_PATIENT: Final = 1 / 8
+"""Of so many schedules the faults end when the last one is over by itself."""
 _MOST_STEPS: Final = 200_000
 
 
@@ -56,8 +59,9 @@ class Outcome:
 
 def faults_of(seed: int, only: Sequence[str] = ()) -> list[Fault]:
     """The faults of a seed, of some kinds only where any are named."""
-    random = Random(f"{seed}/faults")
-    return choose(random, 6, 1.5, random.choice((6.0, 6.0, 9.0, 14.0)), only)
+    random, size = Random(f"{seed}/faults"), size_of(seed)
+    number, end = random.choice(size.faults), random.choice(size.faults_end)
+    return choose(random, number, size.faults_begin, end, only, brief=size is SHORT)
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) -> Outcome:
@@ -78,7 +82,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
     gc.disable()
     try:
         world.use()
-        until = max(4.0, end_of(chosen))
+        until = max(world.size.least_s, end_of(chosen, patient=Random(f"{seed}/patience").random() < _PATIENT))
         trouble = Faults(world, chosen)
         trouble.begin()
         world.begin(until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,11 +103,12 @@ class Workers:
                 answer["error"] = error
             kernel.wake(done)
 
-        process.on_death.append(lambda: kernel.wake(done, 0.01))
+        on_death = partial(kernel.wake, done, 0.01)
+        process.on_death.append(on_death)
         kernel.spawn(process, f"call-{plan.slot}", body, kernel.random.uniform(0.001, 0.02))
         while not answer and not process.dead:
             kernel.wait(done, 1.0)
-        process.on_death.pop()
+        process.on_death.remove(on_death)  # behind it are the stores that the call has opened
         if "error" in answer:
             raise answer["error"]
         if "statuses" not in answer:

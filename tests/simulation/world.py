@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -28,10 +29,11 @@ from tests.simulation.product import (
     assignment_topic,
     status_topic,
 )
+from tests.simulation.size import size_of
 from tests.simulation.spark import SOURCE
 
 _KEYS = 3
-_WITH_ROCKSDB = 1 / 16
+_WITH_ROCKSDB = 1 / 64
 """Of so many schedules RocksDB itself is a part: to open it takes longer than most of them."""
 
 
@@ -42,11 +44,11 @@ class World:
         seed: decides how large it is, and everything that is not a fault.
     """
 
-    def __init__(self, seed: object) -> None:
-        random = Random(f"{seed}/world")
+    def __init__(self, seed: int) -> None:
+        random, self.size = Random(f"{seed}/world"), size_of(seed)
         self.kernel = Kernel(seed)
-        self.partitions = random.choice((1, 1, 2, 2, 3))
-        self.standbys = random.choice((0, 1, 1, 1, 2))
+        self.partitions = random.choice(self.size.partitions)
+        self.standbys = random.choice(self.size.standbys)
         self.balances = random.random() < 0.7
         apart = random.random() < 0.3
         self.airflow_clock_s = random.uniform(-3600, 3600) if apart else 0.0
@@ -67,13 +69,13 @@ class World:
         self._reported = self._judged(self.judge.reported)
         self.retention_s = random.choice((86_400.0, 86_400.0, 16.0))
         self.job = compiled(self.partitions, int(self.retention_s * 1000))
-        count = random.choice((1, 2, 2, 2, 3, 3, 4))
+        count = random.choice(self.size.instances)
         self.hosts: dict[str, Host] = {}
         for number in range(1, count + 1):
-            self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice((1, 1, 2)))
+            self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice(self.size.cores))
         self.airflow = Airflow(self)
         self._input = random
-        self.records = random.randint(2, 8)
+        self.records = random.randint(*self.size.records)
         self.round_interval_s = random.choice((0.5, 1.0, 1.0))
         self._create_topics()
 
@@ -108,15 +110,16 @@ class World:
     def begin(self, until: float) -> None:
         """Instances start, tasks are assigned, a watcher watches, input comes."""
         for host in self.hosts.values():
-            self.kernel.at(self.kernel.random.uniform(0.0, 0.5), host.start)
+            self.kernel.at(self.kernel.random.uniform(0.0, self.size.start_s / 2), host.start)
         self.kernel.at(0.0, self.airflow.deploy)
         self.kernel.at(0.5, self.airflow.watch)
+        begin = self.size.start_s / 2
         for _ in range(self.records * self.partitions):
             partition = self._input.randrange(self.partitions)
             burst = self._input.choice((1, 1, 2, 5))
             for _ in range(burst):
-                key = b"k%d%d" % (partition, self._input.randrange(_KEYS))
-                self.kernel.at(self._input.uniform(0.5, until), lambda p=partition, k=key: self.arrives(p, k))  # type: ignore[misc]
+                key, at = b"k%d%d" % (partition, self._input.randrange(_KEYS)), self._input.uniform(begin, until)
+                self.kernel.at(at, partial(self.arrives, partition, key))
 
     def arrives(self, partition: int, key: bytes) -> None:
         """One more record comes."""
