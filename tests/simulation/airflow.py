@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tests.simulation.job import APPLICATION, tasks
+from tests.simulation.job import APPLICATION
 from tests.simulation.kernel import EPOCH_S, Process
 from tests.simulation.product import (
     CONNECTION,
@@ -148,7 +148,7 @@ class Airflow:
         placed = publisher.publish_by(
             CONNECTION,
             APPLICATION,
-            lambda publisher: place_tasks(publisher, wanted, lambda: tasks(self.world.partitions), TIMEOUTS),
+            lambda publisher: place_tasks(publisher, wanted, lambda: self.world.job.tasks, TIMEOUTS),
         )
         self.world.kernel.note("placed", placed.assignment.generation, placed.changed)
         return placed.changed

@@ -149,7 +149,7 @@ class Broker:
         self.groups: dict[str, dict[Partition, int]] = {}
         self.no_coordinator_until = 0.0
         self.lose_marker: Partition | None = None
-        """The next end of a transaction is not marked there: Kafka 4.3 loses one while a partition has no leader."""
+        """The next commit is not marked there: Kafka 4.3 loses one while a partition has no leader."""
         self.marker_lost: Callable[[Partition], None] = lambda _: None
         """Told when that happens."""
         self.ended: list[Callable[[Transaction, bool], None]] = []
@@ -354,18 +354,20 @@ class Broker:
                 self.groups.setdefault(group, {}).update(offsets)
         for tell in self.ended:
             tell(known, commit)
+        lost = self.lose_marker if commit and self.lose_marker in known.partitions else None
+        if lost is not None:
+            self.lose_marker = None
         known.marking = set(known.partitions)
         epoch = known.epoch
         if not known.marking:
             known.state = "committed" if commit else "aborted"
         for at in sorted(known.marking):
-            self._later(self._pick(0.0005, 0.02), lambda at=at: self._mark(known, at, commit, epoch))  # type: ignore[misc]
+            self._later(self._pick(0.0005, 0.02), lambda at=at: self._mark(known, at, commit, epoch, at == lost))  # type: ignore[misc]
 
-    def _mark(self, known: Transaction, at: Partition, commit: bool, epoch: int) -> None:
+    def _mark(self, known: Transaction, at: Partition, commit: bool, epoch: int, lost: bool = False) -> None:
         if at[0] not in self.topics:
             known.marking.discard(at)
-        elif self.lose_marker == at and commit:
-            self.lose_marker = None
+        elif lost:
             known.marking.discard(at)
             self.marker_lost(at)
         else:

@@ -12,9 +12,9 @@ from random import Random
 from typing import Any, Final
 
 from tests.simulation import product
-from tests.simulation.job import APPLICATION, CHANGELOG, DELETED_AT, SINK
+from tests.simulation.job import APPLICATION, DELETED_AT, SINK
 from tests.simulation.kernel import Process
-from tests.simulation.product import FailPoint, assignment_topic, status_topic
+from tests.simulation.product import FailPoint
 
 _SHORT: Final = (0.3, 1.0, 4.0)
 _LONG: Final = (6.0, 12.0, 35.0)
@@ -204,11 +204,14 @@ class Faults:
         return hosts[fault.target % len(hosts)]
 
     def _partition(self, fault: Fault) -> tuple[str, int]:
-        name = {
-            "changelog": CHANGELOG, "sink": SINK, "assignment": assignment_topic(APPLICATION),
-            "status": status_topic(APPLICATION),
-        }[fault.what]  # fmt: skip
+        if fault.what == "changelog":
+            return self._changelog(fault)
+        name = SINK if fault.what == "sink" else f"{APPLICATION}-{fault.what}"
         return name, fault.target % len(self._world.broker.topics[name].partitions)
+
+    def _changelog(self, fault: Fault) -> tuple[str, int]:
+        changelogs: list[tuple[str, int]] = self._world.changelogs
+        return changelogs[fault.target % len(changelogs)]
 
     def _hit(self, point: str) -> None:
         fiber = self._kernel.current
@@ -289,8 +292,8 @@ class Faults:
                 world.arrives(number, b"k%d-" % number)
 
         def clean() -> None:
-            for number in partitions:
-                self._clean((CHANGELOG, number))
+            for at in world.changelogs:
+                self._clean(at)
 
         def back() -> None:
             host.wanted = True
@@ -378,13 +381,13 @@ class Faults:
     def _lose_marker(self, fault: Fault) -> None:
         at = self._partition(fault)
         self._world.broker.lose_marker = at
-        self._world.judge.tainted.add(at[1])
+        self._world.judge.taint(at)
 
     def _lose_commit(self, fault: Fault) -> None:
         """The marker of a commit is lost, and the transaction after it is aborted, and with it what was committed."""
-        at = CHANGELOG, fault.target % self._world.partitions
+        at = self._changelog(fault)
         broker = self._world.broker
-        self._world.judge.tainted.add(at[1])
+        self._world.judge.taint(at)
 
         def arm(_: object) -> None:
             broker.marker_lost = lambda _: None
@@ -396,8 +399,7 @@ class Faults:
         self._clean(self._partition(fault))
 
     def _clean(self, at: tuple[str, int]) -> None:
-        if at[0] == CHANGELOG:
-            self._world.judge.compacted_at[at[1]] = self._world.broker.log(at, led=False).end
+        self._world.judge.compacted_at[at] = self._world.broker.log(at, led=False).end
         self._world.broker.compact(at)
 
     def _create_again(self, fault: Fault) -> None:

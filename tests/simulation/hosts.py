@@ -188,7 +188,7 @@ class Host:
             control.read_to_end()
             slots: list[Any] = []
             progress = ProgressWatch(
-                {0: spark.Ends(lambda end, first, open_: SourceEnd(end, first, open_))},
+                {stage.number: spark.Ends(stage.source.topic, SourceEnd) for stage in job.stages},
                 lambda: None,
                 lambda slot: slots[slot].batch_since,
                 lambda slot, task: slots[slot].first_call(task),

@@ -7,7 +7,6 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +22,6 @@ from tests.simulation.product import (
     StageSpec,
     StoreSignature,
     StoreSpec,
-    TaskId,
 )
 
 APPLICATION = "app"
@@ -72,14 +70,14 @@ class Oracle:
         self.outputs: dict[bytes, list[bytes]] = {}
         """By key, in order."""
 
-    def add(self, partition: int, key: bytes) -> int:
-        """One more record; returns its offset."""
+    def add(self, partition: int, key: bytes) -> tuple[int, bytes]:
+        """One more record; returns its offset and its value."""
         offset = len(self.keys[partition])
         self.keys[partition].append(key)
         held = dict(self._states[partition][-1])
         self.outputs.setdefault(key, []).append(after(held, key, offset))
         self._states[partition].append(held)
-        return offset
+        return offset, b""
 
     def state(self, partition: int, offset: int) -> dict[bytes, bytes]:
         """The store when all before an offset is processed."""
@@ -122,7 +120,3 @@ def compiled(partitions: int, standby_delete_retention_ms: int = 86_400_000, tim
     return CompiledJob(
         APPLICATION, (CompiledStage(number=0, name="ledger", num_tasks=partitions, source=source, spec=spec),)
     )
-
-
-def tasks(partitions: int) -> Sequence[TaskId]:
-    return [TaskId(0, number) for number in range(partitions)]

@@ -11,7 +11,7 @@ import msgspec
 from tests.simulation.airflow import TIMEOUTS
 from tests.simulation.broker import Log, Partition, Record, Transaction
 from tests.simulation.disk import Database
-from tests.simulation.job import APPLICATION, CHANGELOG, SINK, STORE, Oracle
+from tests.simulation.job import APPLICATION, SINK, STORE, Oracle
 from tests.simulation.kernel import EPOCH_S
 from tests.simulation.product import (
     COMMIT_KEY,
@@ -29,6 +29,7 @@ from tests.simulation.product import (
     transactional_id,
 )
 from tests.simulation.spark import PROGRAMMING
+from tests.simulation.windows import Windows
 
 
 class Violation(Exception):
@@ -85,9 +86,11 @@ class Judge:
         oracle: what has to come of the input.
     """
 
-    def __init__(self, world: Any, oracle: Oracle) -> None:
+    def __init__(self, world: Any, oracle: Oracle | Windows) -> None:
         self._world, self._oracle = world, oracle
-        self._tasks = {transactional_id(APPLICATION, TaskId(0, n)): n for n in range(world.partitions)}
+        self._tasks = {transactional_id(APPLICATION, id): n for n, id in enumerate(world.job.tasks)}
+        self._names = {str(id): n for n, id in enumerate(world.job.tasks)}
+        self._of_changelog = {at: n for n, at in enumerate(world.changelogs)}
         self._publisher = publisher_transactional_id(APPLICATION)
         self._committed: dict[bytes, int] = {}
         self._lost: set[bytes] = set()
@@ -102,10 +105,14 @@ class Judge:
         self._marked: dict[Partition, int] = {}
         self._due: dict[str, float] = {}
         self._fenced: dict[TaskId, float] = {}
-        self.compacted_at: dict[int, int] = {}
-        """By partition of the changelog, its end when it was compacted last."""
+        self.compacted_at: dict[Partition, int] = {}
+        """Its end when it was compacted last."""
         self.tainted: set[int] = set()
         """Tasks of which the brokers lost a marker: of their outputs nothing is promised."""
+
+    def taint(self, changelog: Partition) -> None:
+        """The brokers lose a marker there."""
+        self.tainted.add(self._of_changelog[changelog])
 
     # -- transactions --------------------------------------------------------------------------------------------
 
@@ -130,17 +137,18 @@ class Judge:
         return [r for r in log.records[log.at(first) :] if r.transaction == transaction.number and r.marker is None]
 
     def _task_committed(self, number: int, transaction: Transaction) -> None:
-        changelog = self._records(transaction, (CHANGELOG, number))
-        name = f"task 0_{number}"
+        at, task_id = self._world.changelogs[number], self._world.job.tasks[number]
+        changelog = self._records(transaction, at)
+        name, (topic, partition) = f"task {task_id}", self._world.sources[number]
         if not changelog or changelog[-1].key != COMMIT_KEY:
             raise Violation("torn transaction", f"{name} committed changes without a commit record behind them")
         data = changelog[-1].value or b""
         record = commit_of(data)
-        source = record.sources["orders"].offset
+        source = record.sources[topic].offset
         offsets = transaction.groups.get(APPLICATION, {})
         # Those of a late request stay until the next commit's (docs/protocol.md): nothing reads them back.
-        replaced = "offsets" in self._world.net.late and {("orders", number): source} in transaction.offered
-        if offsets != {("orders", number): source} and not replaced:
+        replaced = "offsets" in self._world.net.late and {(topic, partition): source} in transaction.offered
+        if offsets != {(topic, partition): source} and not replaced:
             raise Violation("inconsistent offsets", f"{name} commits {source}, and for its group {offsets}")
         before = self._newest.get(number)
         if before is not None and record.generation < before.generation:
@@ -149,24 +157,24 @@ class Judge:
             )
         # What is hidden is aborted first, or its own producer goes on behind it.
         last = self._hidden.get(number, before)
-        if last is not None and (record.sequence != last.sequence + 1 or source < last.sources["orders"].offset):
+        if last is not None and (record.sequence != last.sequence + 1 or source < last.sources[topic].offset):
             raise Violation(
                 "lost write",
-                f"{name}: sequence {record.sequence} at {source} follows {last.sequence}, "
-                f"{last.sources['orders'].offset}",
+                f"{name}: sequence {record.sequence} at {source} follows {last.sequence}, {last.sources[topic].offset}",
             )
         owner = self._owners.setdefault((number, record.generation), record.instance)
         if owner != record.instance:
             raise Violation("one owner a generation", f"{name}: {owner} and {record.instance} in {record.generation}")
         if self._assignment is not None and record.generation <= self._generation:
-            known = self._assignment.tasks[TaskId(0, number)]
+            known = self._assignment.tasks[task_id]
             if known.active_since == record.generation and known.active != record.instance:
                 raise Violation("one owner a generation", f"{name} is {known.active}'s, {record.instance} committed")
-        begin = 0 if before is None else before.sources["orders"].offset
-        written = [r for at in sorted(transaction.partitions) if at[0] == SINK for r in self._records(transaction, at)]
-        if number not in self.tainted:
-            self._check_batch(number, begin, source, changelog[:-1], written)
-        if (CHANGELOG, number) == self._world.broker.lose_marker:
+        if isinstance(self._oracle, Oracle) and number not in self.tainted:
+            begin = 0 if before is None else before.sources[topic].offset
+            sinks = [sink for sink in sorted(transaction.partitions) if sink[0] == SINK]
+            written = [record for sink in sinks for record in self._records(transaction, sink)]
+            self._check_batch(self._oracle, number, begin, source, changelog[:-1], written)
+        if at == self._world.broker.lose_marker:
             self._hidden[number] = record
         else:
             self._newest[number] = record
@@ -174,10 +182,13 @@ class Judge:
         self._committed[data] = number
         self._world.kernel.passed("commit")
 
-    def _check_batch(self, number: int, begin: int, end: int, changes: list[Record], written: list[Record]) -> None:
+    @staticmethod
+    def _check_batch(
+        oracle: Oracle, number: int, begin: int, end: int, changes: list[Record], written: list[Record]
+    ) -> None:
         """The changes and outputs of a commit are those of its input, each once."""
-        keys = self._oracle.keys[number][begin:end]
-        after, name = self._oracle.state(number, end), f"task 0_{number} from {begin} to {end}"
+        keys = oracle.keys[number][begin:end]
+        after, name = oracle.state(number, end), f"task 0_{number} from {begin} to {end}"
         for change in changes:
             if change.value != after.get(change.key or b""):
                 raise Violation("duplicate", f"{name}: {change.key!r} becomes {change.value!r}")
@@ -189,9 +200,10 @@ class Judge:
 
     def marked(self, at: Partition, pid: int, commit: bool) -> None:
         """Readers see what ended, or do not: outputs are looked at as a reader of the sink sees them."""
-        if at[0] == CHANGELOG and commit and at[1] in self._hidden:
-            self._newest[at[1]] = self._hidden.pop(at[1])
-        if at[0] == CHANGELOG and not commit and self._hidden.pop(at[1], None) is not None:
+        number = self._of_changelog.get(at)
+        if number is not None and commit and number in self._hidden:
+            self._newest[number] = self._hidden.pop(number)
+        if number is not None and not commit and self._hidden.pop(number, None) is not None:
             records = self._world.broker.log(at, led=False).records
             self._lost |= {r.value for r in records if r.key == COMMIT_KEY and r.pid == pid and r.state == "aborted"}
         if at[0] != SINK or not commit:
@@ -206,6 +218,11 @@ class Judge:
 
     def _output(self, at: Partition, record: Record) -> None:
         key = record.key or b""
+        if isinstance(self._oracle, Windows):
+            if not self.tainted and (wrong := self._oracle.came_out(record.value or b"")) is not None:
+                raise Violation("wrong window", f"{at} offset {record.offset}: {wrong}")
+            self._world.kernel.passed("window came out")
+            return
         expected, seen = self._oracle.outputs[key], self._seen.get((at, key), 0)
         number = int(key[1:2])
         if number in self.tainted:
@@ -262,21 +279,22 @@ class Judge:
         if raw is None:
             return
         position = msgspec.msgpack.decode(raw, type=_Position)
-        at = position.changelogs.get(CHANGELOG)
-        number = int(path.rpartition("/")[0].rpartition("_")[2])
+        number = self._names[path.split("/")[-2]]
+        changelog = self._world.changelogs[number]
+        at = position.changelogs.get(changelog[0])
         if at is None or at.uncommitted_from is not None:
             return
         if position.commit is None:
-            if database.families.get(f"store-{STORE}"):
+            if any(data for family, data in database.families.items() if family != "default"):
                 raise Violation("store is a prefix", f"{path} holds data and no commit")
             return
         if position.commit not in self._committed:
             raise Violation("store is a prefix", f"{path} holds a commit that was never made")
         if position.commit in self._lost and at.own_commit_at is None:
             raise Violation("lost write", f"{path} goes on from a commit that was aborted since")
-        if at.offset < self.compacted_at.get(number, 0):
+        if at.offset < self.compacted_at.get(changelog, 0) or isinstance(self._oracle, Windows):
             return
-        source = commit_of(position.commit).sources["orders"].offset
+        source = commit_of(position.commit).sources[self._world.sources[number][0]].offset
         found, expected = database.families.get(f"store-{STORE}", {}), self._oracle.state(number, source)
         if found != expected:
             raise Violation(
@@ -317,14 +335,20 @@ class Judge:
 
     def unfinished(self) -> str | None:
         """What is still to come; None when everything is there."""
-        for number in range(self._world.partitions):
-            total, newest = self._oracle.total(number), self._hidden.get(number, self._newest.get(number))
-            done = 0 if newest is None else newest.sources["orders"].offset
+        broker = self._world.broker
+        for number, ((topic, partition), changelog) in enumerate(
+            zip(self._world.sources, self._world.changelogs, strict=True)
+        ):
+            source = broker.log((topic, partition), led=False)
+            newest = self._hidden.get(number, self._newest.get(number))
+            readable = (r.offset for r in reversed(source.records) if r.marker is None and r.state == "committed")
+            total, done = next(readable, -1) + 1, 0 if newest is None else newest.sources[topic].offset
             if done < total:
-                return f"task 0_{number} has processed {done} of {total} records"
-            log = self._world.broker.log((CHANGELOG, number), led=False)
-            if log.open and number not in self.tainted:
-                return f"{CHANGELOG}[{number}] has a transaction without an end"
+                return f"task {self._world.job.tasks[number]} has processed {done} of {total} records"
+            if broker.log(changelog, led=False).open and number not in self.tainted:
+                return f"{changelog} has a transaction without an end"
+        if isinstance(self._oracle, Windows):
+            return None if self.tainted else self._oracle.missing()
         if not self.tainted:
             for key, expected in self._oracle.outputs.items():
                 seen = sum(count for (_, of), count in self._seen.items() if of == key)

@@ -337,6 +337,30 @@ MUTATIONS: Final = (
         faults=("kill",),
     ),
     Mutation(
+        "LeastTime",
+        "behind an internal topic time is the least of what the tasks have told that write there",
+        (
+            (
+                "airflow_provider.streaming.operations.upstream_time:watermark",
+                "min((at for at in told if at is not None), default=NO_WATERMARK)",
+                "max((at for at in told if at is not None), default=NO_WATERMARK)",
+            ),
+        ),
+        faults=("pause", "kill"),
+    ),
+    Mutation(
+        "TimeStays",
+        "an owner goes on from the time that the last commit says",
+        (
+            (
+                "airflow_provider.streaming.operations.stream_time:StreamTime.after",
+                "return cls(last.stream_time_ms, last.watermark_ms, last.side_watermarks_ms, last.marks, last.aside)",
+                "return cls()",
+            ),
+        ),
+        faults=("kill_at", "kill"),
+    ),
+    Mutation(
         "ToTheEnd",
         "what is read of a store ends at its end, and not at a block that cannot be read",
         (
@@ -364,6 +388,7 @@ def function_of(place: str) -> FunctionType:
     found: Any = importlib.import_module(module)
     for name in path.split("."):
         found = vars(found)[name] if inspect.isclass(found) else getattr(found, name)
+    found = getattr(found, "__func__", found)  # of a class's own method
     assert isinstance(found, FunctionType), place
     return found
 
@@ -380,7 +405,7 @@ def applied(mutation: Mutation) -> dict[FunctionType, str]:
         text = texts.get(function) or textwrap.dedent(inspect.getsource(function))
         if text.count(before) != 1:
             raise LookupError(f"{mutation.name}: {place} has {before!r} {text.count(before)} times: write it anew.")
-        texts[function] = text.replace(before, after)
+        texts[function] = text.replace(before, after).replace("@classmethod\n", "")
     return texts
 
 

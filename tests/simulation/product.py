@@ -104,6 +104,8 @@ from airflow_provider.launch.instance_settings import InstanceSettings  # noqa: 
 from airflow_provider.launch.run_folder import Pulse  # noqa: E402
 from airflow_provider.state import digest as digests  # noqa: E402
 from airflow_provider.state.position import RESERVED_PREFIX  # noqa: E402
+from airflow_provider.streaming import StatefulJob, stream, window  # noqa: E402
+from airflow_provider.streaming import functions as F  # noqa: E402
 from airflow_provider.streaming.driver import instance as instance_module  # noqa: E402
 from airflow_provider.streaming.driver.heartbeat import Heartbeat  # noqa: E402
 from airflow_provider.streaming.driver.instance import Instance  # noqa: E402
@@ -114,7 +116,9 @@ from airflow_provider.streaming.driver.watches.progress_watch import ProgressWat
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnd  # noqa: E402
 from airflow_provider.streaming.operations.batch import Changes  # noqa: E402
 from airflow_provider.streaming.operations.operation import Operation  # noqa: E402
+from airflow_provider.streaming.planner.compile import TopicFacts, compile_job  # noqa: E402
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec  # noqa: E402
+from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read  # noqa: E402
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec  # noqa: E402
 from airflow_provider.streaming.worker import slot as slot_module  # noqa: E402
 from airflow_provider.streaming.worker.calls import CallReport  # noqa: E402
@@ -270,6 +274,7 @@ __all__ = [
     "ControlReader",
     "ControlView",
     "ControlWriter",
+    "F",
     "FailPoint",
     "FormerProcess",
     "Heartbeat",
@@ -290,6 +295,7 @@ __all__ = [
     "SourceEnd",
     "SourceSpec",
     "StageSpec",
+    "StatefulJob",
     "StatefulStreamsError",
     "StoreSignature",
     "StoreSpec",
@@ -297,14 +303,18 @@ __all__ = [
     "TaskPlacement",
     "TaskState",
     "Timeouts",
+    "TopicFacts",
     "answer_incidents",
     "apply_record",
     "assignment_topic",
     "bind",
+    "changelog_of",
+    "compile_job",
     "detect",
     "digests",
     "from_plain",
     "is_due",
+    "partitions_read",
     "place_tasks",
     "publisher",
     "publisher_transactional_id",
@@ -312,7 +322,9 @@ __all__ = [
     "slot_driver_module",
     "slot_module",
     "status_topic",
+    "stream",
     "to_json",
     "transactional_id",
+    "window",
     "wrong_now",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.simulation import clients
-from tests.simulation.broker import Partition, Refused
+from tests.simulation.broker import Partition, Record, Refused
 from tests.simulation.kernel import Process, Waiters, the
 from tests.simulation.product import Slot, StatefulStreamsError, TaskId, slot_driver_module
 
@@ -26,11 +26,19 @@ _TYPES = {
 _SCHEMA = pa.schema(list(_TYPES.items()))
 
 
-def rows_of(records: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
-    """The rows of a micro-batch, of records by partition, offset and key."""
-    partitions, offsets, keys = zip(*records, strict=True)
+def rows_of(records: list[tuple[int, Record]], source: Any) -> pa.RecordBatch:
+    """The rows of a micro-batch, of records by partition."""
+    partitions, offsets = [number for number, _ in records], [record.offset for _, record in records]
     size = len(records)
-    key = pa.array(keys, pa.binary())
+    key = pa.array([record.key for _, record in records], pa.binary())
+    if source.decoded_by_worker:
+        raw = {
+            "__partition": pa.array(partitions, pa.int32()),
+            "__offset": pa.array(offsets, pa.int64()),
+            "__source_key": key,
+            "__value": pa.array([record.value for _, record in records], pa.binary()),
+        }
+        return pa.RecordBatch.from_pydict(raw)
     columns = [
         pa.array(partitions, pa.int32()),
         pa.array(offsets, pa.int64()),
@@ -173,7 +181,7 @@ class SourceQuery:
         open_wait: object = None,
     ) -> None:
         self.tasks = frozenset(tasks)
-        self._spark, self._on_batch = spark, on_batch
+        self._spark, self._source, self._on_batch = spark, source, on_batch
         self._at: dict[Partition, int] = {(source.topic, task.partition): offset or 0 for task, offset in tasks.items()}
         self._leaving = False
         self._ended = Waiters()
@@ -215,7 +223,7 @@ class SourceQuery:
                 records = self._next()
                 if records:
                     kernel.sleep(kernel.random.uniform(0.005, 0.05))
-                    self._on_batch(self, Frame(self._spark, [rows_of(records)]))
+                    self._on_batch(self, Frame(self._spark, [rows_of(records, self._source)]))
                 else:
                     kernel.wait(self.waiting, kernel.random.uniform(0.5, 1.0))
         except Exception as error:
@@ -226,28 +234,28 @@ class SourceQuery:
             clients.network.readers[at].remove(self)
         kernel.wake(self._ended)
 
-    def _next(self) -> list[tuple[int, int, bytes]]:
+    def _next(self) -> list[tuple[int, Record]]:
         """The next rows of each partition, as Spark's source reads them."""
         net, kernel = clients.network, the()
         assert kernel.current is not None
         if not net.reachable(kernel.current.process):
             return []
-        found: list[tuple[int, int, bytes]] = []
+        found: list[tuple[int, Record]] = []
         for at in self._at:
             try:
                 records, following, _ = net.broker.fetch(at, self._at[at], True, kernel.random.randint(1, self.most))
             except Refused:
                 continue
             self._at[at] = following
-            found += [(at[1], record.offset, record.key or b"") for record in records]
+            found += [(at[1], record) for record in records]
         return found
 
 
 class Ends:
     """What a source topic holds, in place of `SourceEnds`."""
 
-    def __init__(self, make: Callable[[int, int, int], Any]) -> None:
-        self._make = make
+    def __init__(self, topic: str, make: Callable[[int, int, int], Any]) -> None:
+        self._topic, self._make = topic, make
 
     def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, Any]:
         net, kernel = clients.network, the()
@@ -256,7 +264,7 @@ class Ends:
             raise TimeoutError
         found = {}
         for partition, offset in offsets.items():
-            _, end = net.broker.bounds((SOURCE, partition), True)
+            _, end = net.broker.bounds((self._topic, partition), True)
             found[partition] = self._make(end, offset or 0, 0)
         return found
 

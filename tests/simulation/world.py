@@ -7,14 +7,14 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.simulation import clients, disk, product
+from tests.simulation import clients, disk, product, windows
 from tests.simulation import kernel as kernels
 from tests.simulation.airflow import Airflow
 from tests.simulation.broker import Broker, Partition
 from tests.simulation.clients import Network
 from tests.simulation.disk import Disk
 from tests.simulation.hosts import Host
-from tests.simulation.job import APPLICATION, CHANGELOG, SINK, Oracle, compiled
+from tests.simulation.job import APPLICATION, SINK, Oracle, compiled
 from tests.simulation.judge import Judge
 from tests.simulation.kernel import EPOCH_S, Kernel
 from tests.simulation.product import (
@@ -31,8 +31,11 @@ from tests.simulation.product import (
 )
 from tests.simulation.size import size_of
 from tests.simulation.spark import SOURCE
+from tests.simulation.windows import Windows
 
 _KEYS = 3
+_STAGED_EVERY, _STAGED = 16, 5
+"""Of sixteen seeds that follow each other one has a job of two stages."""
 _WITH_ROCKSDB = 1 / 64
 """Of so many schedules RocksDB itself is a part: to open it takes longer than most of them."""
 
@@ -61,14 +64,23 @@ class World:
         )
         self.net = Network(self.broker)
         self.disk = Disk(real=Random(f"{seed}/rocksdb").random() < _WITH_ROCKSDB)
-        self.oracle = Oracle(self.partitions)
+        self.retention_s = random.choice((86_400.0, 86_400.0, 16.0))
+        retention_ms = int(self.retention_s * 1000)
+        self.oracle: Oracle | Windows
+        if seed % _STAGED_EVERY == _STAGED:
+            of_windows = Random(f"{seed}/windows")
+            self.oracle = Windows(self.partitions, of_windows, lambda: int((EPOCH_S + self.kernel.now) * 1000))
+            self.job = windows.compiled(self.partitions, of_windows.choice((1, 1, 2)), retention_ms)
+        else:
+            self.oracle = Oracle(self.partitions)
+            self.job = compiled(self.partitions, retention_ms)
+        self.sources = [(stage.source.topic, task.partition) for stage in self.job.stages for task in stage.tasks]
+        self.changelogs = [(stage.spec.changelog, task.partition) for stage in self.job.stages for task in stage.tasks]
         self.judge = Judge(self, self.oracle)
         self.broker.ended.append(self._judged(self.judge.ended))
         self.broker.marked.append(self._judged(self.judge.marked))
         self.disk.written = self._judged(self.judge.written)
         self._reported = self._judged(self.judge.reported)
-        self.retention_s = random.choice((86_400.0, 86_400.0, 16.0))
-        self.job = compiled(self.partitions, int(self.retention_s * 1000))
         count = random.choice(self.size.instances)
         self.hosts: dict[str, Host] = {}
         for number in range(1, count + 1):
@@ -84,9 +96,12 @@ class World:
         return self.hosts[name]
 
     def _create_topics(self) -> None:
-        self.broker.create(SOURCE, self.partitions)
         self.broker.create(SINK, 2)
-        self.broker.create(CHANGELOG, self.partitions, compacted=True, delete_retention_s=self.retention_s)
+        for stage in self.job.stages:
+            self.broker.create(stage.source.topic, stage.num_tasks)
+            self.broker.create(
+                stage.spec.changelog, stage.num_tasks, compacted=True, delete_retention_s=self.retention_s
+            )
         self.broker.create(assignment_topic(APPLICATION), 1, compacted=True, append_time=True)
         self.broker.create(status_topic(APPLICATION), 1, compacted=True, append_time=True)
 
@@ -114,6 +129,9 @@ class World:
         self.kernel.at(0.0, self.airflow.deploy)
         self.kernel.at(0.5, self.airflow.watch)
         begin = self.size.start_s / 2
+        if isinstance(self.oracle, Windows):
+            for partition in range(self.partitions):
+                self.arrives(partition, b"")  # nobody waits for one that has never had any
         for _ in range(self.records * self.partitions):
             partition = self._input.randrange(self.partitions)
             burst = self._input.choice((1, 1, 2, 5))
@@ -123,8 +141,8 @@ class World:
 
     def arrives(self, partition: int, key: bytes) -> None:
         """One more record comes."""
-        offset = self.oracle.add(partition, key)
-        found = self.broker.append((SOURCE, partition), key, b"")
+        offset, value = self.oracle.add(partition, key)
+        found = self.broker.append((SOURCE, partition), key, value)
         assert found == offset
 
     def _judged(self, judgement: Callable[..., None]) -> Callable[..., None]:
@@ -141,15 +159,14 @@ class World:
     def operate(self, view: ControlView) -> None:
         """What a person does by the runbook, once the faults are over: end a transaction that hides a changelog."""
         assignment = view.assignment
-        for number in range(self.partitions):
-            task_id = TaskId(0, number)
+        for task_id, changelog in zip(self.job.tasks, self.changelogs, strict=True):
             active = None if assignment is None else assignment.tasks[task_id].active
             found = view.statuses.get(active or "")
             task = None if found is None else found.task(task_id)
             if task is not None and task.error_kind == "TopicBlockedError" and self.hosts[str(active)].alive:
-                for pid in list(self.broker.log((CHANGELOG, number), led=False).open):
+                for pid in list(self.broker.log(changelog, led=False).open):
                     self.kernel.passed("a person aborts what hangs")
-                    self.broker.abort_hanging((CHANGELOG, number), pid)
+                    self.broker.abort_hanging(changelog, pid)
 
     # -- what the control topics say -----------------------------------------------------------------------------
 
