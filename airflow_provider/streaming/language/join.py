@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.joins.join_foreign_key import ForeignAnswers, ForeignChanges, ForeignJoin
 from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
@@ -63,6 +64,20 @@ class Join:
     def text(self) -> str:
         """What it is, for messages."""
         return f"{self.left.topic} joined with {self.right.topic}"
+
+
+@dataclass(frozen=True)
+class ForeignKeyJoin(Join):
+    """Rows of two tables, the left one's with those that a column of theirs names; `Table.join` makes it.
+
+    Args:
+        changes: what is done with the left table's rows, on their way to those of the right one.
+        answers: what is done with what comes of them.
+    """
+
+    _: KW_ONLY
+    changes: ForeignChanges
+    answers: ForeignAnswers
 
 
 def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> tuple[JoinedColumns, Columns]:
@@ -185,6 +200,33 @@ def join_with_stream(left: Stream, right: Stream, on: str, how: How, interval: t
     columns, types = joined_columns(left, right, on)
     operation = IntervalJoin(joined=columns, how=how, before_ms=interval[0], after_ms=interval[1], delays_ms=delays)
     return Join(left, right, operation, types)
+
+
+def join_on_foreign_key(
+    left: Table, right: Table, on: str, how: How, name: str | None, partitions: int | None
+) -> ForeignKeyJoin:
+    """A table's rows with those of another one that they name by its key; see `Table.join`.
+
+    Raises:
+        ConfigurationError: they cannot be joined.
+    """
+    check_how(how, ("inner", "left"), ": a row of the right table that no row names has no key in the result")
+    joined, columns = joined_columns(left, right, on)
+    if left.key not in joined.left:
+        raise ConfigurationError(
+            f"join(on={on!r}) of the table {left.topic!r} needs its key in a column, under which the rows come out, "
+            f"and {left.key!r} is none: make it a table with one, by group_by() of one column."
+        )
+    return ForeignKeyJoin(
+        left,
+        right,
+        ForeignJoin(joined=joined, how=how, left_key=left.key),
+        columns,
+        name=name,
+        partitions=partitions,
+        changes=ForeignChanges(columns=(on, *joined.left), time=left.time, on=on, how=how),
+        answers=ForeignAnswers(columns=joined.names),
+    )
 
 
 def joined_time(

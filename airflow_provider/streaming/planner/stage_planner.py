@@ -11,7 +11,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
 from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.language.join import Join
+from airflow_provider.streaming.language.join import ForeignKeyJoin, Join
 from airflow_provider.streaming.language.result import KeptTable, Result
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
@@ -96,7 +96,9 @@ class _Planner:
             feeds: whether that is an internal topic.
         """
         if (made := self.made.get(id(origin))) is None:
-            if isinstance(origin, Join):
+            if isinstance(origin, ForeignKeyJoin):
+                self._add_foreign_join(origin, name, topic, feeds=feeds)
+            elif isinstance(origin, Join):
                 self._add_join(origin, name, topic, feeds=feeds)
             elif isinstance(origin, KeptTable):
                 self._add_table(origin, name, topic, feeds=feeds)
@@ -235,6 +237,66 @@ class _Planner:
                 output_topic=topic,
                 feeds=feeds,
                 sides=(join.left.topic, join.right.topic),
+                trust_partitioning=True,
+            )
+        )
+
+    def _add_foreign_join(self, join: ForeignKeyJoin, name: str, topic: str | None, *, feeds: bool) -> None:
+        """The stages of a join on a foreign key: by the left key, by the foreign key, and by the left key again.
+
+        Args:
+            feeds: as of `_add_made`.
+        """
+        between, answers = (repartition_topic(self.application_id, made) for made in (name, f"{name}-answers"))
+        left, right = join.left, join.right
+        assert isinstance(left, Table)
+        assert isinstance(right, Table)
+        source = self._source(left, f"{name}-left")
+        self._add(
+            StagePlan(
+                **source,
+                name=f"{name}-left",
+                steps=left.steps,
+                key=left.key,
+                operation=join.changes,
+                event_time=left.event_time if join.changes.needs_time else None,
+                store=f"{name}-left",
+                output_topic=between,
+                output_partitions=join.partitions,
+                feeds=True,
+                table=True,
+                tells_time=False,
+            )
+        )
+        source = self._source(right, f"{name}-right")
+        self._add_side(f"{name}-right", source, join, RIGHT, right, 0, between)
+        self._add(
+            StagePlan(
+                name=f"{name}-foreign",
+                source_topic=between,
+                internal=True,
+                key=join.on,
+                operation=join.operation,
+                # Rows bring their times with them.
+                event_time=EventTime(EVENT_MS, 0),
+                store=f"{name}-foreign",
+                output_topic=answers,
+                feeds=True,
+                tells_time=False,
+                sides=(left.topic, right.topic),
+                trust_partitioning=True,
+            )
+        )
+        self._add(
+            StagePlan(
+                name=name,
+                source_topic=answers,
+                internal=True,
+                key=left.key,
+                operation=join.answers,
+                store=name,
+                output_topic=topic,
+                feeds=feeds,
                 trust_partitioning=True,
             )
         )
