@@ -123,8 +123,8 @@ class ApplicationState:
                     then = "" if copy.tried_again else " once that instance is deployed again"
                     found.append(f"task {task_id}: the standby on {name} has failed, and is tried again{then}{why}")
                 elif copy is None or not copy.ready:
-                    why = None if copy is None else copy.error or progress_line(copy)
-                    found.append(f"task {task_id}: no warm standby on {name}{_because(why)}")
+                    progress = None if copy is None else copy.error or progress_line(copy)
+                    found.append(f"task {task_id}: no warm standby on {name}{_because(progress)}")
         found += self._overloaded(assignment)
         found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
@@ -149,17 +149,20 @@ class ApplicationState:
 
     @property
     def uneven_load(self) -> str | None:
-        """Who is active for two tasks or more beyond another that runs: no problem, but a repair ends by evening it out."""
-        running = [n for n, s in self.view.statuses.items() if s.state is InstanceState.RUNNING and n not in self.silent]
-        if self.view.assignment is None or not running:
+        """Who is active for two tasks or more beyond another that runs: no problem, but a repair ends by mending it."""
+        statuses, assignment = self.view.statuses, self.view.assignment
+        running = [name for name in sorted(statuses) if statuses[name].state is InstanceState.RUNNING]
+        running = [name for name in running if name not in self.silent]
+        if assignment is None or not running:
             return None
-        load = {name: len(self.view.assignment.active_on(name)) for name in sorted(running)}
+        load = {name: len(assignment.active_on(name)) for name in running}
         most, least = max(load, key=load.__getitem__), min(load, key=load.__getitem__)
         if load[most] - load[least] < 2:
             return None
         return (
-            f"{most} is active for {load[most]} tasks, {least} for {load[least]}; the last step of a deployment, of a "
-            "change of scale, and of a repair that replaced an instance evens that out, and so does 'assign --balance'"
+            f"{most} is active for {load[most]} tasks, {least} for {load[least]}; the last step of a deployment, an "
+            "upgrade, a change of scale, and of a repair that replaced an instance evens that out, and so does 'assign "
+            "--balance'"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _reported(view: ControlView) -> Iterator[StandbyRow]:
 
 
 def certified(task: TaskStatus, sent_at_ms: int) -> str:
-    """A word or two on a task's certificate: ``-`` for an active; for a standby how long ago, ``no``, or ``no commit``."""
+    """A word or two on a task's certificate: ``-`` for an active; for a standby how long ago, ``no``, ``no commit``."""
     if task.role is not Role.STANDBY:
         return "-"
     age_ms = _age(sent_at_ms, task.certificate.at_ms)
