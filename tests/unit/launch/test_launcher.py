@@ -111,6 +111,49 @@ def test_signal_reaches_the_driver_although_no_broker_answers(tmp_path: Path, mo
         os.waitpid(launched.launcher_pid, 0)
 
 
+# Starts its driver and lives as long, as spark-submit's JVM does. It does nothing about signals itself.
+JVM = """
+import os, pathlib, signal, subprocess, sys
+folder = pathlib.Path(sys.argv[1])
+if len(sys.argv) == 2:
+    subprocess.Popen([sys.executable, __file__, sys.argv[1], "driver"]).wait()
+    folder.joinpath("outlived").touch()
+else:
+    signal.signal(getattr(signal, os.environ["NUMBER"]), lambda *_: sys.exit())
+    folder.joinpath("driver").write_text(str(os.getpid()))
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_signal_to_all_of_an_instance_is_answered_by_its_driver_alone(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    (port,) = free_ports(1)
+    script = tmp_path / "jvm.py"
+    script.write_text(JVM)
+    run = tmp_path / "run"
+    settings = InstanceSettings(
+        application_id="app",
+        instance="i1",
+        incarnation=1,
+        state_dir=str(tmp_path / "state"),
+        run_dir=str(run),
+        connection=KafkaConnection(f"127.0.0.1:{port}"),
+    )
+    launched = launch(settings, [sys.executable, str(script), str(run)], {"NUMBER": number.name})
+    try:
+        wait_until(lambda: (run / "driver").exists() and (run / "driver").read_text(), 60.0, "the driver")
+
+        os.killpg(int((run / "process_group").read_text()), number)
+
+        wait_until((run / "outlived").exists, 60.0, "the driver to end, and then what started it")
+    finally:
+        os.kill(launched.launcher_pid, signal.SIGKILL)
+        os.waitpid(launched.launcher_pid, 0)
+
+
 CHECK = """
 import resource
 from airflow_provider.launch.launcher import check_file_limit, raise_file_limit
