@@ -49,7 +49,7 @@ def run(job: StatefulJob) -> None:
     # Only here: where the job is tested or deployed from, the package for the protocol need not be.
     if job.snapshot_settings is not None:
         check_protocol(job.snapshot_settings.url)
-    # The launcher has what it starts ignore signals; from here on one ends this process, until it can shut down cleanly.
+    # What the launcher starts ignores signals. Who finds this process noted may end it by one.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     RunFolder(Path(settings.run_dir)).driver.write_text(str(os.getpid()))
     writer = ControlWriter(settings.connection, settings.application_id)
