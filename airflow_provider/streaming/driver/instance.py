@@ -94,7 +94,8 @@ class Instance:
         """
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         logging.getLogger("py4j").setLevel(logging.WARNING)
-        self._answer_signals()
+        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        signal.signal(signal.SIGINT, lambda *_: self._stop.set())
         self._heartbeat.start()
         try:
             self._work()
@@ -118,8 +119,6 @@ class Instance:
             refuse_other_stages(described, self._job.description())
             self._heartbeat.check()
             spark = spark_session(self._settings)
-            # PySpark has just taken SIGINT for itself, to cancel Spark's jobs and raise KeyboardInterrupt.
-            self._answer_signals()
             host = StoreHost(spark, self._settings.instance)
             check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
@@ -210,10 +209,6 @@ class Instance:
                 tables.close()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
-
-    def _answer_signals(self) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
-        signal.signal(signal.SIGINT, lambda *_: self._stop.set())
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"

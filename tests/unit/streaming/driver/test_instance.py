@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,9 +25,6 @@ class FakeHeartbeat:
 
     def start(self) -> None:
         self.started = True
-
-    def check(self) -> None:
-        pass
 
     def end(self, state: InstanceState, error: Exception | None) -> None:
         self.ended = (state, error)
@@ -73,28 +67,6 @@ def test_instance_that_refuses_reports_why_and_says_so_with_its_exit_status(
     assert heartbeat.started
     state, error = heartbeat.ended
     assert (state, type(error), str(error)) == (InstanceState.ENDED, TopicMissingError, "Topic 'in' does not exist")
-
-
-def test_interruption_is_a_shutdown_although_spark_takes_it_for_itself(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def session(_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def refuse(*_: object) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        raise TopicMissingError("and no KeyboardInterrupt")
-
-    control = SimpleNamespace(read_to_end=lambda: SimpleNamespace(job=None))
-    monkeypatch.setattr(instance, "read_view_if_there", lambda *_, **__: None)
-    monkeypatch.setattr(instance, "verify_topics", lambda *_: (None, None))
-    monkeypatch.setattr(instance, "ControlReader", lambda *_, **__: nullcontext(control))
-    monkeypatch.setattr(instance, "refuse_other_stages", lambda *_: None)
-    monkeypatch.setattr(instance, "spark_session", session)
-    monkeypatch.setattr(instance, "StoreHost", refuse)
-    heartbeat: Any = FakeHeartbeat()
-
-    assert Instance(JOB, settings_in(tmp_path), heartbeat).run() == EXIT_REPORTED
 
 
 def test_error_that_is_none_of_ours_leaves_the_report_to_the_launcher(
