@@ -203,7 +203,7 @@ class ApplicationState:
             _incident_line(one, one.decisions if everything else causes(one.decisions, self._instance_names))
             for one in self._open_records
         ]
-        problems = self.problems
+        problems, uneven = self.problems, self.uneven_load
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
@@ -216,7 +216,7 @@ class ApplicationState:
             ),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
-            *([listed("uneven load:", [self.uneven_load])] if self.uneven_load else []),
+            *([listed("uneven load:", [uneven])] if uneven else []),
             below("problems:", problems) if problems else "no other problems" if incidents else "no problems",
         ]
         return "\n\n".join(parts)

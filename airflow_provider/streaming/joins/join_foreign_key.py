@@ -57,14 +57,13 @@ from airflow_provider.streaming.joins.join_rows import (
     JoinedColumns,
     JoinRows,
     KeptRow,
-    decode_rows,
+    newest_row,
     python_row,
 )
 from airflow_provider.streaming.joins.join_tables import TableRows
 from airflow_provider.streaming.joins.newest_row import Change, RowChanges
 from airflow_provider.streaming.json.types import type_name, type_names
-from airflow_provider.streaming.operations.batch import ChangedState, Changes, Pair, StateReader, StoreReader
-from airflow_provider.streaming.operations.limits import Limits, shared_too_large
+from airflow_provider.streaming.operations.batch import ChangedState, Changes, Pair, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, Operation
 
 _KEY_TYPES: Final = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32)
@@ -206,6 +205,9 @@ class ForeignJoin(JoinOperation):
         left_key: the column with the left table's key.
     """
 
+    # No row can be left out: it is told later that it is no more.
+    shared: ClassVar[bool] = True
+
     joined: JoinedColumns
     how: How
     left_key: str
@@ -243,7 +245,7 @@ class ForeignJoin(JoinOperation):
         }
         now = ChangedState(state, changes)
         foreign = sorted({one.key for one in told if not one.flags & (_ALONE | _CLOSED)})
-        right = {key: _right(_sides(found)) for key, found in zip(foreign, now.get_many(foreign), strict=True)}
+        right = {key: newest_row(found) for key, found in zip(foreign, now.get_many(foreign), strict=True)}
         answers = [self._answer(one, right.get(one.key)) for one in told]
         for key, _, row in changed:
             prefix = _left_row(key)
@@ -267,12 +269,6 @@ class ForeignJoin(JoinOperation):
                 row = self.joined.one(LEFT, left)
         return _Told(told.left_key, told.flags & (_CLOSED | _MOVED), told.version, b"", row)
 
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: no row can be left out, because it is told later that it is no more."""
-        if large := limits.of(changes):
-            raise shared_too_large(batch.rows, large, self.groups)
-        return changes
-
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
         return [
@@ -287,7 +283,7 @@ class ForeignJoin(JoinOperation):
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the right rows."""
-        rows = [_right(_sides(state)) for state in states]
+        rows = map(newest_row, states)
         return [None if row is None else python_row(row) for row in rows]
 
 
@@ -299,10 +295,6 @@ def _left_row(foreign_key: bytes, left_key: bytes = b"") -> bytes:
 def _foreign_key(place: bytes) -> bytes:
     at = len(_LEFT_ROWS) + _LENGTH.size
     return place[at : at + _LENGTH.unpack_from(place, len(_LEFT_ROWS))[0]]
-
-
-def _sides(state: bytes | None) -> list[KeptRow | None]:
-    return [None, next(iter(decode_rows(state)), None)]
 
 
 def _right(sides: Sequence[KeptRow | None]) -> bytes | None:
@@ -318,6 +310,9 @@ class ForeignAnswers(Operation):
     by one of its two foreign keys was told by the other: what a foreign key tells comes in order, so that of the last
     one everything has come, and of the one before it once that has told that the row has gone.
     """
+
+    # As of `ForeignJoin`.
+    shared: ClassVar[bool] = True
 
     columns: tuple[str, ...]
 
@@ -340,7 +335,8 @@ class ForeignAnswers(Operation):
         """See `Operation.merge`."""
         keys = sorted(set(batch.rows.column("__key").to_pylist()))
         before = dict(zip(keys, state.get_many(keys), strict=True))
-        now = {key: _answer(kept) for key, kept in before.items()}
+        was = {key: _answer(kept) for key, kept in before.items()}
+        now = dict(was)
         for told in _decode(batch.rows):
             version, pending, row = now[told.key]
             closed, moved = told.flags & _CLOSED, told.flags & _MOVED
@@ -354,15 +350,9 @@ class ForeignAnswers(Operation):
             kept = _ANSWER.pack(version, pending) + row if row or pending else None
             if kept != before[key]:
                 changes.append((key, kept))
-            if row != _answer(before[key])[2]:
+            if row != was[key][2]:
                 output.append((key, row or None))
         return Changes(changes, output)
-
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: as of `ForeignJoin`."""
-        if large := limits.of(changes):
-            raise shared_too_large(batch.rows, large, self.groups)
-        return changes
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ from airflow_provider.streaming.language.column_check import (
     check_grouping,
     find_column,
 )
+from airflow_provider.streaming.language.result import KeptTable
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType
@@ -71,12 +72,12 @@ class ForeignKeyJoin(Join):
     """Rows of two tables, the left one's with those that a column of theirs names; `Table.join` makes it.
 
     Args:
-        changes: what is done with the left table's rows, on their way to those of the right one.
+        changes: the left table's rows, on their way to those of the right one.
         answers: what is done with what comes of them.
     """
 
     _: KW_ONLY
-    changes: ForeignChanges
+    changes: KeptTable
     answers: ForeignAnswers
 
 
@@ -217,6 +218,7 @@ def join_on_foreign_key(
             f"join(on={on!r}) of the table {left.topic!r} needs its key in a column, under which the rows come out, "
             f"and {left.key!r} is none: make it a table with one, by group_by() of one column."
         )
+    changes = ForeignChanges(columns=(on, *joined.left), time=left.time, on=on, how=how)
     return ForeignKeyJoin(
         left,
         right,
@@ -224,7 +226,7 @@ def join_on_foreign_key(
         columns,
         name=name,
         partitions=partitions,
-        changes=ForeignChanges(columns=(on, *joined.left), time=left.time, on=on, how=how),
+        changes=KeptTable(left, changes, left.columns or {}, partitions=partitions),
         answers=ForeignAnswers(columns=joined.names),
     )
 

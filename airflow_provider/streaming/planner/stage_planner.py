@@ -224,6 +224,40 @@ class _Planner:
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
                 self._add_side(stage_name, source, join, side, branch, number, between)
+        self._add_both_sides(join, name, between, topic, feeds=feeds)
+
+    def _add_foreign_join(self, join: ForeignKeyJoin, name: str, topic: str | None, *, feeds: bool) -> None:
+        """The stages of a join on a foreign key: by the left key, by the foreign key, and by the left key again.
+
+        Args:
+            feeds: as of `_add_made`.
+        """
+        between, answers = (repartition_topic(self.application_id, made) for made in (name, f"{name}-answers"))
+        self._add_table(join.changes, f"{name}-left", between, feeds=True)
+        source = self._source(join.right, f"{name}-right")
+        self._add_side(f"{name}-right", source, join, RIGHT, join.right, 0, between)
+        self._add_both_sides(join, f"{name}-foreign", between, answers, feeds=True)
+        self._add(
+            StagePlan(
+                name=name,
+                source_topic=answers,
+                internal=True,
+                key=join.changes.table.key,
+                operation=join.answers,
+                store=name,
+                output_topic=topic,
+                feeds=feeds,
+                trust_partitioning=True,
+            )
+        )
+
+    def _add_both_sides(self, join: Join, name: str, between: str, topic: str | None, *, feeds: bool) -> None:
+        """The stage that brings the rows of both sides together.
+
+        Args:
+            between: the topic with the rows.
+            feeds: as of `_add_made`.
+        """
         self._add(
             StagePlan(
                 name=name,
@@ -237,66 +271,6 @@ class _Planner:
                 output_topic=topic,
                 feeds=feeds,
                 sides=(join.left.topic, join.right.topic),
-                trust_partitioning=True,
-            )
-        )
-
-    def _add_foreign_join(self, join: ForeignKeyJoin, name: str, topic: str | None, *, feeds: bool) -> None:
-        """The stages of a join on a foreign key: by the left key, by the foreign key, and by the left key again.
-
-        Args:
-            feeds: as of `_add_made`.
-        """
-        between, answers = (repartition_topic(self.application_id, made) for made in (name, f"{name}-answers"))
-        left, right = join.left, join.right
-        assert isinstance(left, Table)
-        assert isinstance(right, Table)
-        source = self._source(left, f"{name}-left")
-        self._add(
-            StagePlan(
-                **source,
-                name=f"{name}-left",
-                steps=left.steps,
-                key=left.key,
-                operation=join.changes,
-                event_time=left.event_time if join.changes.needs_time else None,
-                store=f"{name}-left",
-                output_topic=between,
-                output_partitions=join.partitions,
-                feeds=True,
-                table=True,
-                tells_time=False,
-            )
-        )
-        source = self._source(right, f"{name}-right")
-        self._add_side(f"{name}-right", source, join, RIGHT, right, 0, between)
-        self._add(
-            StagePlan(
-                name=f"{name}-foreign",
-                source_topic=between,
-                internal=True,
-                key=join.on,
-                operation=join.operation,
-                # Rows bring their times with them.
-                event_time=EventTime(EVENT_MS, 0),
-                store=f"{name}-foreign",
-                output_topic=answers,
-                feeds=True,
-                tells_time=False,
-                sides=(left.topic, right.topic),
-                trust_partitioning=True,
-            )
-        )
-        self._add(
-            StagePlan(
-                name=name,
-                source_topic=answers,
-                internal=True,
-                key=left.key,
-                operation=join.answers,
-                store=name,
-                output_topic=topic,
-                feeds=feeds,
                 trust_partitioning=True,
             )
         )
