@@ -81,6 +81,16 @@ class ForeignKeyJoin(Join):
     answers: ForeignAnswers
 
 
+def check_joined_on(on: object) -> str:
+    """Refuse what names no column."""
+    if not isinstance(on, str):
+        raise ConfigurationError(
+            f"join() got on={on!r}: give the name of one column that both sides have. Make it of several, or under "
+            "another name, with with_column() first."
+        )
+    return on
+
+
 def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> tuple[JoinedColumns, Columns]:
     """The columns of a join's rows: that of the key, the left side's and the right side's.
 
@@ -88,11 +98,7 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
         ConfigurationError: a side lacks it, it has another type there or none that can be a key; another column is in
             both; or a side's columns are known to Spark alone.
     """
-    if not isinstance(on, str):
-        raise ConfigurationError(
-            f"join() got on={on!r}: give the name of one column that both sides have. Make it of several, or under "
-            "another name, with with_column() first."
-        )
+    on = check_joined_on(on)
     sides, kinds = [], list[SqlType | None]()
     for side in (left, right):
         columns = side.columns

@@ -23,6 +23,7 @@ from airflow_provider.streaming.language.join import (
     Join,
     check_how,
     check_join_names,
+    check_joined_on,
     check_table_key,
     join_on_foreign_key,
     joined_columns,
@@ -185,8 +186,8 @@ class Table:
                 )
         check_how(how)
         check_join_names(name, partitions)
-        check_table_key(other, on)
-        if self.key.lower() != str(on).lower():
+        check_table_key(other, check_joined_on(on))
+        if self.key.lower() != on.lower():
             foreign = join_on_foreign_key(self, other, on, how, name, partitions)
             return Table(foreign.text, key=self.key, origin=foreign)
         joined, columns = joined_columns(self, other, on)

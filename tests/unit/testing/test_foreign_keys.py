@@ -206,11 +206,12 @@ def test_join_on_a_foreign_key_does_not_depend_on_micro_batches(how: How) -> Non
     ("on", "how", "right", "why"),
     [
         ("amount", "inner", CUSTOMERS, r"on='amount', and the key of the table 'customers' is 'customer'"),
+        (["customer"], "inner", CUSTOMERS, r"on=\['customer'\]: give the name of one column"),
         ("customer", "outer", CUSTOMERS, r"how='outer': choose one of 'inner', 'left': a row of the right table that"),
         ("customer", "inner", table("customers", "customer STRING, amount INT", "customer"), r"two columns the name"),
     ],
 )
-def test_join_that_cannot_be(on: str, how: How, right: Any, why: str) -> None:
+def test_join_that_cannot_be(on: Any, how: How, right: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         ORDERS.join(right, on=on, how=how)
 
