@@ -255,7 +255,10 @@ class DeployInstanceOperator(ControlOperator):
         return recorded.differences(self._deployment(view))
 
     def _was_stopped(self, run_id: str) -> bool:
-        """Whether it never ran, or was stopped on purpose: by another than this task, of which this may be a retry."""
+        """Whether it never ran, or was stopped by any other than this task, of which this may be a retry.
+
+        No supervisor starts it again, so it does not matter whether a command or a signal stopped it.
+        """
         status = self.hook.read(self.application_id).statuses.get(self.instance)
         if status is None:
             return True

@@ -89,8 +89,7 @@ class CommitRecord:
         marks: behind an internal topic, by task that writes its rows, the watermark that it told last, epoch ms; None
             of one that is set aside (`changelog.time_mark`).
         aside: whether the task has told that nobody is to wait for its rows, because its source holds nothing.
-        late: input records that came when all windows that they belong to were closed, and were left out, since the
-            beginning.
+        late: input records that came too late for what they belong to, and were left out, since the beginning.
         expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
             what the changelog holds of earlier ones is not restored.
         segment_offsets: by such a store and the start of the last segment of each of its spans, an

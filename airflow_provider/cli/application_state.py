@@ -31,6 +31,7 @@ from airflow_provider.control.records.status import (
     TableWaitStatus,
     TaskState,
     TaskStatus,
+    progress_line,
 )
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -122,7 +123,8 @@ class ApplicationState:
                     then = "" if copy.tried_again else " once that instance is deployed again"
                     found.append(f"task {task_id}: the standby on {name} has failed, and is tried again{then}{why}")
                 elif copy is None or not copy.ready:
-                    found.append(f"task {task_id}: no warm standby on {name}{_because(copy.error if copy else None)}")
+                    progress = None if copy is None else copy.error or progress_line(copy)
+                    found.append(f"task {task_id}: no warm standby on {name}{_because(progress)}")
         found += self._overloaded(assignment)
         found += loss_lines(self.losses, "within the last ten minutes")
         found += self._other_stages(assignment)
@@ -145,6 +147,24 @@ class ApplicationState:
         tasks = sorted((task for status in alive for task in status.tasks), key=lambda task: task.task)
         return tuple(line for task in tasks if task.role is Role.ACTIVE and (line := held_time(task)) is not None)
 
+    @property
+    def uneven_load(self) -> str | None:
+        """Who is active for two tasks or more beyond another that runs: no problem, but a repair ends by mending it."""
+        statuses, assignment = self.view.statuses, self.view.assignment
+        running = [name for name in sorted(statuses) if statuses[name].state is InstanceState.RUNNING]
+        running = [name for name in running if name not in self.silent]
+        if assignment is None or not running:
+            return None
+        load = {name: len(assignment.active_on(name)) for name in running}
+        most, least = max(load, key=load.__getitem__), min(load, key=load.__getitem__)
+        if load[most] - load[least] < 2:
+            return None
+        return (
+            f"{most} is active for {load[most]} tasks, {least} for {load[least]}; the last step of a deployment, an "
+            "upgrade, a change of scale, and of a repair that replaced an instance evens that out, and so does 'assign "
+            "--balance'"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The newest assignment, every instance's last heartbeat as it was sent, and what `to_text` shows besides."""
         return {
@@ -160,11 +180,12 @@ class ApplicationState:
             "measured_rto_ms": {str(task): ms for task, ms in self.measured_ms.items()},
             "held_time": list(self.held_time),
             "open_incidents": list(self.open_incidents),
+            "uneven_load": self.uneven_load,
             "problems": list(self.problems),
         }
 
     def to_text(self, *, standbys: bool = False, everything: bool = False) -> str:
-        """Tables, what waits for event time and open incidents where there are any, and the problems.
+        """Tables, what waits for event time, open incidents and an uneven load where there are any, and the problems.
 
         It fits a screen: many tasks are summed up by instance, and what is wrong stands there by its cause.
 
@@ -182,7 +203,7 @@ class ApplicationState:
             _incident_line(one, one.decisions if everything else causes(one.decisions, self._instance_names))
             for one in self._open_records
         ]
-        problems = self.problems
+        problems, uneven = self.problems, self.uneven_load
         generation = self.view.assignment.generation if self.view.assignment else "none"
         watching = watched_by(self.view.watcher, watched=self.watched)
         parts = [
@@ -195,6 +216,7 @@ class ApplicationState:
             ),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
+            *([listed("uneven load:", [uneven])] if uneven else []),
             below("problems:", problems) if problems else "no other problems" if incidents else "no problems",
         ]
         return "\n\n".join(parts)
@@ -362,8 +384,8 @@ def _because(error: str | None) -> str:
 def _incident_line(record: IncidentRecord, decisions: Iterable[str]) -> str:
     decided = "; ".join(decisions) or "no task was moved"
     return (
-        f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} with generation "
-        f"{record.generation}{_because(decided)}"
+        f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} at "
+        f"{utc(record.decided_at_ms)} with generation {record.generation}{_because(decided)}"
     )
 
 

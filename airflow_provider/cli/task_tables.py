@@ -83,11 +83,13 @@ def _reported(view: ControlView) -> Iterator[StandbyRow]:
 
 
 def certified(task: TaskStatus, sent_at_ms: int) -> str:
-    """A word or two on a task's certificate: ``-`` for an active, how long ago or ``no`` for a standby."""
+    """A word or two on a task's certificate: ``-`` for an active; for a standby how long ago, ``no``, ``no commit``."""
     if task.role is not Role.STANDBY:
         return "-"
     age_ms = _age(sent_at_ms, task.certificate.at_ms)
-    words = ["no" if age_ms is None else f"{ago(age_ms)} ago"]
+    # Without a commit there is nothing yet that a store could be compared with.
+    never = "no commit" if task.committed_generation is None else "no"
+    words = [never if age_ms is None else f"{ago(age_ms)} ago"]
     words += [f"differed {task.certificate.divergences}x"] if task.certificate.divergences else []
     return ", ".join(words)
 

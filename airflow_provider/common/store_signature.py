@@ -1,4 +1,4 @@
-"""How to begin again with empty state, in the words of every error that says so."""
+"""What the state of a store means: which job can go on with it, and how, and what is said where none can."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class StoreSignature:
         aggregates: all that the rows of the store may hold, in the order in which they were added.
         layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
         layout: the number of the layout that is written now; 0 where there are no aggregates.
-        join: of which rows a join is, and which of them it keeps for how long; None for no join.
+        join: what is kept of which rows, and for how long, in words that are compared as they are; None where the rest
+            says it.
         columns: by name, the types of all columns that the rows of a join may hold, or those that come as JSON over an
             internal topic. A row says itself which it has.
         emit: of windows, when they come out: ``update`` or ``close``.

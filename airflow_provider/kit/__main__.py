@@ -215,6 +215,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         dest="command", metavar="create|produce|consume", title="commands for a running broker"
     )
     cluster = argparse.ArgumentParser(add_help=False)
+    # Before the command or after it; not to be set here where it is given there.
+    cluster.add_argument("--port", type=int, default=argparse.SUPPRESS, help="as before the command")
     cluster.add_argument("--bootstrap-servers", help=f"the broker ({LOOPBACK} and --port, so {LOOPBACK}:{_PORT})")
     shared = argparse.ArgumentParser(add_help=False, parents=[cluster])
     shared.add_argument("topic", metavar="TOPIC", help="an existing topic")

@@ -165,8 +165,10 @@ def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFo
     nothing was reported (it does not call ``run(job)``) is looked for in the status topic.
     """
     writer = ControlWriter(settings.connection, settings.application_id)
-    # A group of its own, so that driver, executors and Python workers can be ended together, and only they.
-    process = subprocess.Popen(command, process_group=0)
+    # A group of its own, so that driver, executors and Python workers can be ended together, and only they. The driver
+    # alone answers what is sent to all of it, as Ctrl-C or a drained host does: the JVM has to outlive its shutdown.
+    deaf = ["/bin/sh", "-c", "trap '' TERM INT; exec \"$@\"", "sh", *command]
+    process = subprocess.Popen(deaf, process_group=0)
     folder.process_group.write_text(str(process.pid))
 
     def ask_to_stop(number: int, _: object) -> None:

@@ -23,8 +23,7 @@ _LOOK_S: Final = 0.5
 class StopRequest:
     """Asks an instance for a clean shutdown: by a command, and by a signal to its driver where no broker answers.
 
-    A signal to the whole group would tear the JVM from under the driver; after the command, and after a signal to the
-    driver alone, it finishes its transactions and closes its stores.
+    After either the driver finishes its transactions and closes its stores.
 
     Args:
         folder: of its launch, where the driver notes its process id.

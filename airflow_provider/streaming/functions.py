@@ -2,7 +2,7 @@
 
 from airflow_provider.streaming import functions as F
 
-job.aggregate(F.count().alias("orders"), F.sum("amount", filter="country = 'AT'").alias("spent"))
+orders.group_by("customer").aggregate(F.count().alias("n"), F.sum("amount", filter="country = 'AT'").alias("spent"))
 
 ``filter`` is the condition of Spark's ``FILTER (WHERE ...)``, as text: rows for which it is not true do not count.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def run(job: StatefulJob) -> None:
     # Only here: where the job is tested or deployed from, the package for the protocol need not be.
     if job.snapshot_settings is not None:
         check_protocol(job.snapshot_settings.url)
+    # What the launcher starts ignores signals. Who finds this process noted may end it by one.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     RunFolder(Path(settings.run_dir)).driver.write_text(str(os.getpid()))
     writer = ControlWriter(settings.connection, settings.application_id)
     sys.exit(Instance(job, settings, Heartbeat(settings, writer)).run())

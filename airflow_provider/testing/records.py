@@ -101,7 +101,7 @@ class Counts:
         processed: input records that were taken, those below included.
         filtered: by filter, how many it dropped; under ``duplicates``, how many ``drop_duplicates()`` did.
         failed: how many were left out because they cannot be processed.
-        late: how many came when all of their windows were closed.
+        late: how many came too late for what they belong to.
     """
 
     processed: int

@@ -65,7 +65,7 @@ def decide(
         num_standby_replicas: wanted standbys per task; filled up at once where instances are left.
         heard_at_ms: of each instance's last heartbeat, epoch ms by the broker's clock; one that sent another since the
             incident was found is not silent. None where it was found in the same look.
-        now_ms: epoch ms, by which failovers that follow each other are held (`failover_pace`); None where a person
+        now_ms: epoch ms, by which failovers that follow each other are held (`pace_of`); None where a person
             asks, who may go on all the same.
     """
     pace = FailoverPace() if now_ms is None else pace_of(incident, (answered or {}).values(), now_ms)

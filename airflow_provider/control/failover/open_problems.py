@@ -45,8 +45,8 @@ def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> st
     """What is wrong, and what to look at, in one line."""
     return (
         f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
-        f"it: is the DAG {application_id}_failover paused or stale, or does its file not parse? "
-        'See "No failover run" in the runbook.'
+        f"it yet: where no run of the DAG {application_id}_failover is under way, is that paused or stale, or does its "
+        'file not parse? See "No failover run" in the runbook.'
     )
 
 
@@ -70,8 +70,9 @@ def unanswered_problems(view: ControlView) -> tuple[str, ...]:
 def open_incidents(view: ControlView) -> tuple[str, ...]:
     """The incidents that were answered and are not repaired, a line each."""
     return tuple(
-        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired "
-        f"({'; '.join(record.decisions) or record.incident.evidence}): look at the repair DAG."
+        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired since "
+        f"{utc(record.decided_at_ms)} ({'; '.join(record.decisions) or record.incident.evidence}): its repair is under "
+        "way, or has failed: look at the repair DAG."
         for record in view.unresolved_incidents
     )
 

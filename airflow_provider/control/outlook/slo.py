@@ -120,6 +120,9 @@ def missed_promises(
         if incident.id not in view.incidents
     ]
     found += open_incidents(view)
+    advice = "Look at the standbys' instances, and deploy or repair."
+    if view.unresolved_incidents:
+        advice = "The repair that is not over gives them back."
     for task_id, assigned in view.assignment.tasks.items():
         active = view.statuses[assigned.active].task(task_id) if assigned.active in view.statuses else None
         found += _of_active(str(task_id), assigned.active, active, slo)
@@ -140,7 +143,7 @@ def missed_promises(
             lags = ", ".join(f"{name} {_lag(copy)}" for name, copy in copies.items()) or "none is assigned"
             found.append(
                 f"task {task_id} has {len(warm)} of {num_standby_replicas} warm standbys ({lags}): a failure now would "
-                "take longer. Look at the standbys' instances, and deploy or repair."
+                f"take longer. {advice}"
             )
     found += [line for one in predicted if (line := _of_prediction(one, slo)) is not None]
     found += _of_losses(losses or {}, slo)

@@ -35,7 +35,7 @@ class Decision:
         to: the instance that is to be active; None for `Action.WAIT` and `Action.HOLD`.
         evidence: the candidates and what was known of each, in one line.
         no_candidate: of `Action.HOLD`, whether another instance could have taken it, and there was none.
-        overloaded: of `Action.HOLD`, whether failovers followed each other without helping (`failover_pace`).
+        overloaded: of `Action.HOLD`, whether failovers followed each other without helping (`failover.pace`).
     """
 
     task: TaskId

@@ -217,7 +217,7 @@ class TaskStatus:
         filtered_records: by name of a filter, input records that it dropped, since the application began; under
             ``duplicates``, those that ``drop_duplicates()`` did.
         failed_records: input records that could not be processed and were left out, since the application began.
-        late_records: input records that came when all of their windows were closed and were left out, since the
+        late_records: input records that came too late for what they belong to and were left out, since the
             application began.
         stream_time_ms: the greatest event time that the task has seen, epoch ms; None where none is read.
         lost_records: offsets of input that were deleted before they were read and that the instance went on without,

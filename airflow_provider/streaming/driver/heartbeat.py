@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,25 @@ class FailureClock:
         return round(now - since, 3)
 
 
+class RecentRate:
+    """How fast tasks have processed records of late, each over five seconds. The caller passes the time in."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TaskId, deque[tuple[float, int]]] = {}
+
+    def per_s(self, task: TaskStatus, now: float) -> float:
+        """Input records a second; 0 where there was none in that time, or they are counted anew."""
+        seen = self._seen.setdefault(task.task, deque())
+        if seen and task.processed_records < seen[-1][1]:
+            seen.clear()
+        seen.append((now, task.processed_records))
+        # Of what is older than the window, the newest: it is where the window begins.
+        while now - seen[1 % len(seen)][0] >= _RATE_WINDOW_S:
+            seen.popleft()
+        then, processed = seen[0]
+        return round((task.processed_records - processed) / (now - then), 1) if now > then else 0.0
+
+
 class StatusWriter(Protocol):
     """What is needed here of a `ControlWriter`."""
 
@@ -112,7 +132,7 @@ class Heartbeat:
         self._ended = threading.Event()
         self._slots: dict[int, tuple[TaskStatus, ...]] = {}
         self._plans: Mapping[int, Mapping[TaskId, TaskPlan]] = {}
-        self._processed: dict[TaskId, tuple[float, int]] = {}
+        self._rates = RecentRate()
         self._failures = FailureClock()
         self._done: list[_Done] = []
         self._seen: Seen | None = None
@@ -311,17 +331,9 @@ class Heartbeat:
         seen = self._seen
         if seen is not None:
             task = seen(slot, task, self._status.paused)
-        failed_s = self._failures.failed_s(task, time.monotonic())
-        return dataclasses.replace(task, records_per_s=self._rate(task), failed_s=failed_s)
-
-    def _rate(self, task: TaskStatus) -> float:
         now = time.monotonic()
-        then, processed = self._processed.get(task.task, (now, task.processed_records))
-        if task.processed_records < processed:
-            then, processed = now, task.processed_records
-        if now - then > _RATE_WINDOW_S or task.task not in self._processed:
-            self._processed[task.task] = (now, task.processed_records)
-        return round((task.processed_records - processed) / (now - then), 1) if now > then else 0.0
+        rate, failed_s = self._rates.per_s(task, now), self._failures.failed_s(task, now)
+        return dataclasses.replace(task, records_per_s=rate, failed_s=failed_s)
 
 
 def _with_done(status: InstanceStatus, done: Sequence[_Done]) -> InstanceStatus:

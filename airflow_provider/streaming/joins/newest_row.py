@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +36,9 @@ from airflow_provider.streaming.operations.operation import Batch, Operation
 
 SIGN: Final = "sign__"
 """The column of a group's rows that says whether one is added, 1, or taken out again, -1."""
+
+Change = tuple[bytes, bytes | None, bytes | None]
+"""A key whose row is another one, the row before and the row after; None for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +103,8 @@ class NewestRow(Operation):
         """Columns without which a row is as if it were deleted."""
         return ()
 
-    def _changed(
-        self, rows: pa.Table, state: StateReader
-    ) -> tuple[list[Pair], list[tuple[bytes, bytes | None, bytes | None]]]:
-        """New state, and by key whose row is another one, the row before and the row after."""
+    def _changed(self, rows: pa.Table, state: StateReader) -> tuple[list[Pair], list[Change]]:
+        """New state, and what has changed."""
         rows = self.with_rows(rows)
         if self.time is not None:
             return TableRows(_there, rows).changed(state)
@@ -135,12 +137,49 @@ class NewestRow(Operation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupChanges(NewestRow):
+class RowChanges(NewestRow):
+    """An operation that keeps the newest row of each key of a table, and writes what changes to where others keep it.
+
+    What is taken away there is what was brought, byte for byte, whatever a step or a function would make of the old row
+    today.
+    """
+
+    @abstractmethod
+    def _records(self, change: Change, version: int) -> list[Pair]:
+        """What a change comes to.
+
+        Args:
+            version: that grows with each batch in which something has changed.
+        """
+
+    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
+        """See `Operation.merge`."""
+        changes, changed = self._changed(batch.rows, state)
+        return Changes(changes, [record for change in changed for record in self._records(change, 0)])
+
+    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
+        """See `Operation.fitted`: a row is judged alone, because what it comes to has another key."""
+        large = limits.of(changes)
+        if not large:
+            return changes
+        rows, alone = self.with_rows(batch.rows), []
+        for at, (key, row) in enumerate(zip(*(rows.column(name).to_pylist() for name in ("__key", ROW)), strict=True)):
+            brought = [] if row == NO_ROW else self._records((key, None, row), 0)
+            one = Changes([(key, encode_rows([KeptRow(0, LEFT, row)]))], brought)
+            if why := limits.of(one):
+                alone.append(too_large(batch.rows, at, next(iter(why.values())), alone=True))
+        if not alone or not tolerant:
+            raise alone[0] if alone else first_too_large(batch.rows, large)
+        # The rest is computed without them.
+        return Changes([], [], alone)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupChanges(RowChanges):
     """An operation that keeps the newest row of each key of a table, as far as groups are made of it.
 
     Where a row changes it emits the old one, with the sign -1, to be taken out of its group, and the new one, with the
-    sign 1, to be added to its own. What is taken out is what was added, byte for byte, whatever a step or a function
-    would make of the old row today. A row with null in a column that it is grouped by is in no group.
+    sign 1, to be added to its own. A row with null in a column that it is grouped by is in no group.
 
     Args:
         by: the columns that make the group; the first of `columns`.
@@ -157,26 +196,10 @@ class GroupChanges(NewestRow):
         """See `Operation.writes`."""
         return json_schema(pa.schema([(SIGN, pa.int64()), *(schema.field(name) for name in self.columns)]))
 
-    def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`: of each key the old row comes before the new one."""
-        changes, changed = self._changed(batch.rows, state)
-        signed = (pair for _, old, new in changed for pair in ((-1, old), (1, new)))
-        return Changes(changes, [_signed(sign, row) for sign, row in signed if row is not None])
-
-    def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`: a row is judged alone, because what it brings into a group has the group's key."""
-        large = limits.of(changes)
-        if not large:
-            return changes
-        rows, alone = self.with_rows(batch.rows), []
-        for at, (key, row) in enumerate(zip(*(rows.column(name).to_pylist() for name in ("__key", ROW)), strict=True)):
-            one = Changes([(key, encode_rows([KeptRow(0, LEFT, row)]))], [] if row == NO_ROW else [_signed(1, row)])
-            if why := limits.of(one):
-                alone.append(too_large(batch.rows, at, next(iter(why.values())), alone=True))
-        if not alone or not tolerant:
-            raise alone[0] if alone else first_too_large(batch.rows, large)
-        # The rest is computed without them.
-        return Changes([], [], alone)
+    def _records(self, change: Change, version: int) -> list[Pair]:
+        """See `RowChanges`: the old row comes before the new one."""
+        _, old, new = change
+        return [_signed(sign, row) for sign, row in ((-1, old), (1, new)) if row is not None]
 
     @property
     def text(self) -> str:

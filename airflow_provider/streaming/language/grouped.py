@@ -256,7 +256,7 @@ class GroupedStream:
             on_clock: the same for ``state.clock.at(...)``, by the clock of the instance, also where nothing comes.
 
         Raises:
-            ConfigurationError: as `StatefulJob.process`, or a column does not exist or cannot be read by Python.
+            ConfigurationError: the function is none, or a column does not exist or cannot be read by Python.
         """
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.joins.join_foreign_key import ForeignAnswers, ForeignChanges, ForeignJoin
 from airflow_provider.streaming.joins.join_interval import IntervalJoin
 from airflow_provider.streaming.joins.join_operation import JoinOperation
 from airflow_provider.streaming.joins.join_rows import How, JoinedColumns
@@ -18,6 +19,7 @@ from airflow_provider.streaming.language.column_check import (
     check_grouping,
     find_column,
 )
+from airflow_provider.streaming.language.result import KeptTable
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms
 from airflow_provider.streaming.terms.event_time import EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType
@@ -65,6 +67,30 @@ class Join:
         return f"{self.left.topic} joined with {self.right.topic}"
 
 
+@dataclass(frozen=True)
+class ForeignKeyJoin(Join):
+    """Rows of two tables, the left one's with those that a column of theirs names; `Table.join` makes it.
+
+    Args:
+        changes: the left table's rows, on their way to those of the right one.
+        answers: what is done with what comes of them.
+    """
+
+    _: KW_ONLY
+    changes: KeptTable
+    answers: ForeignAnswers
+
+
+def check_joined_on(on: object) -> str:
+    """Refuse what names no column."""
+    if not isinstance(on, str):
+        raise ConfigurationError(
+            f"join() got on={on!r}: give the name of one column that both sides have. Make it of several, or under "
+            "another name, with with_column() first."
+        )
+    return on
+
+
 def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> tuple[JoinedColumns, Columns]:
     """The columns of a join's rows: that of the key, the left side's and the right side's.
 
@@ -72,11 +98,7 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
         ConfigurationError: a side lacks it, it has another type there or none that can be a key; another column is in
             both; or a side's columns are known to Spark alone.
     """
-    if not isinstance(on, str):
-        raise ConfigurationError(
-            f"join() got on={on!r}: give the name of one column that both sides have. Make it of several, or under "
-            "another name, with with_column() first."
-        )
+    on = check_joined_on(on)
     sides, kinds = [], list[SqlType | None]()
     for side in (left, right):
         columns = side.columns
@@ -185,6 +207,34 @@ def join_with_stream(left: Stream, right: Stream, on: str, how: How, interval: t
     columns, types = joined_columns(left, right, on)
     operation = IntervalJoin(joined=columns, how=how, before_ms=interval[0], after_ms=interval[1], delays_ms=delays)
     return Join(left, right, operation, types)
+
+
+def join_on_foreign_key(
+    left: Table, right: Table, on: str, how: How, name: str | None, partitions: int | None
+) -> ForeignKeyJoin:
+    """A table's rows with those of another one that they name by its key; see `Table.join`.
+
+    Raises:
+        ConfigurationError: they cannot be joined.
+    """
+    check_how(how, ("inner", "left"), ": a row of the right table that no row names has no key in the result")
+    joined, columns = joined_columns(left, right, on)
+    if left.key not in joined.left:
+        raise ConfigurationError(
+            f"join(on={on!r}) of the table {left.topic!r} needs its key in a column, under which the rows come out, "
+            f"and {left.key!r} is none: make it a table with one, by group_by() of one column."
+        )
+    changes = ForeignChanges(columns=(on, *joined.left), time=left.time, on=on, how=how)
+    return ForeignKeyJoin(
+        left,
+        right,
+        ForeignJoin(joined=joined, how=how, left_key=left.key),
+        columns,
+        name=name,
+        partitions=partitions,
+        changes=KeptTable(left, changes, left.columns or {}, partitions=partitions),
+        answers=ForeignAnswers(columns=joined.names),
+    )
 
 
 def joined_time(

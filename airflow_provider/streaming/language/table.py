@@ -19,7 +19,15 @@ from airflow_provider.streaming.language.column_check import (
     written_columns,
 )
 from airflow_provider.streaming.language.expression_columns import refuse_unknown_columns
-from airflow_provider.streaming.language.join import Join, check_how, check_join_names, check_table_key, joined_columns
+from airflow_provider.streaming.language.join import (
+    Join,
+    check_how,
+    check_join_names,
+    check_joined_on,
+    check_table_key,
+    join_on_foreign_key,
+    joined_columns,
+)
 from airflow_provider.streaming.language.result import KeptTable, Result
 from airflow_provider.streaming.language.selection import (
     column_step,
@@ -151,18 +159,19 @@ class Table:
     def join(
         self, other: Table, on: str, how: How = "inner", *, name: str | None = None, partitions: int | None = None
     ) -> Table:
-        """The table of the rows of two tables with the same key.
+        """The table of the rows of two tables with the same key, or whose column holds keys of the other one.
 
         Args:
             other: the right side.
-            on: the key of both.
-            how: ``"inner"`` for keys that are in both, ``"left"`` for those of this table, ``"outer"`` for those of
-                any.
+            on: its key. Of this table it is the key, too, or a foreign key: a text, an integer, a boolean or a date.
+                The rows then have this table's key, and null there meets nothing.
+            how: ``"inner"`` for rows that are in both, ``"left"`` for those of this table, ``"outer"`` for those of
+                any, which a foreign key does not have.
             name: of the store and of the internal topic; default the sink's topic, or what is made of the rows.
             partitions: of the internal topic, and so of the state; default as many as this table's topic has.
 
         Raises:
-            ConfigurationError: the other side is no table, a table has another key, or both have a column of one name.
+            ConfigurationError: the other side is no table, or has another key, or both have a column of one name.
         """
         if not isinstance(other, Table):
             raise ConfigurationError(
@@ -177,9 +186,11 @@ class Table:
                 )
         check_how(how)
         check_join_names(name, partitions)
+        check_table_key(other, check_joined_on(on))
+        if self.key.lower() != on.lower():
+            foreign = join_on_foreign_key(self, other, on, how, name, partitions)
+            return Table(foreign.text, key=self.key, origin=foreign)
         joined, columns = joined_columns(self, other, on)
-        for side in (self, other):
-            check_table_key(side, on)
         join = Join(self, other, TableTableJoin(joined=joined, how=how), columns, name=name, partitions=partitions)
         return Table(join.text, key=on, origin=join)
 

@@ -226,6 +226,11 @@ class Operation(ABC):
         """Whether it reads the event times of its rows."""
         return self.uses_time
 
+    @property
+    def written_key(self) -> str | None:
+        """The column whose text is the key of what it puts out; None for the one that it groups by."""
+        return None
+
     def writes(self, key_name: str, schema: pa.Schema) -> str:
         """The schema of the JSON objects that it puts out, in Spark DDL; by default it has the columns that it reads.
 

@@ -53,7 +53,7 @@ class _Rows:
     """What the operation of a stage gets, and what it writes of that into an internal topic.
 
     Args:
-        key: the type of the key, before it became text.
+        key: the type of the key that is written, before it became text.
         columns: the types of what the operation reads.
         parts: of a key of several columns their types, where they are known.
         writer: the operation.
@@ -138,7 +138,8 @@ def _compiled(
         )
     signature = operation.signature(plan.key, key, columns)
     read = pa.schema([columns.field(name) for name in operation.columns])
-    rows = _Rows(plan.source_topic, key, read, _parts(job, plan, fed, source, types_of), plan, operation)
+    written_key = key if operation.written_key is None else columns.field(operation.written_key).type
+    rows = _Rows(plan.source_topic, written_key, read, _parts(job, plan, fed, source, types_of), plan, operation)
     partitions = topics.partitions[plan.source_topic]
     # Whether records of a group may be in several of them, which is checked then.
     groups_apart = plan.store is not None and not plan.internal and not plan.trust_partitioning

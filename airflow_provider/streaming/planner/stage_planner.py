@@ -11,7 +11,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name, repartition_topic
 from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.language.join import Join
+from airflow_provider.streaming.language.join import ForeignKeyJoin, Join
 from airflow_provider.streaming.language.result import KeptTable, Result
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
@@ -96,7 +96,9 @@ class _Planner:
             feeds: whether that is an internal topic.
         """
         if (made := self.made.get(id(origin))) is None:
-            if isinstance(origin, Join):
+            if isinstance(origin, ForeignKeyJoin):
+                self._add_foreign_join(origin, name, topic, feeds=feeds)
+            elif isinstance(origin, Join):
                 self._add_join(origin, name, topic, feeds=feeds)
             elif isinstance(origin, KeptTable):
                 self._add_table(origin, name, topic, feeds=feeds)
@@ -222,6 +224,40 @@ class _Planner:
                 stage_name = f"{name}-{word}{_suffix(number)}"
                 source = self._source(branch, stage_name)
                 self._add_side(stage_name, source, join, side, branch, number, between)
+        self._add_both_sides(join, name, between, topic, feeds=feeds)
+
+    def _add_foreign_join(self, join: ForeignKeyJoin, name: str, topic: str | None, *, feeds: bool) -> None:
+        """The stages of a join on a foreign key: by the left key, by the foreign key, and by the left key again.
+
+        Args:
+            feeds: as of `_add_made`.
+        """
+        between, answers = (repartition_topic(self.application_id, made) for made in (name, f"{name}-answers"))
+        self._add_table(join.changes, f"{name}-left", between, feeds=True)
+        source = self._source(join.right, f"{name}-right")
+        self._add_side(f"{name}-right", source, join, RIGHT, join.right, 0, between)
+        self._add_both_sides(join, f"{name}-foreign", between, answers, feeds=True)
+        self._add(
+            StagePlan(
+                name=name,
+                source_topic=answers,
+                internal=True,
+                key=join.changes.table.key,
+                operation=join.answers,
+                store=name,
+                output_topic=topic,
+                feeds=feeds,
+                trust_partitioning=True,
+            )
+        )
+
+    def _add_both_sides(self, join: Join, name: str, between: str, topic: str | None, *, feeds: bool) -> None:
+        """The stage that brings the rows of both sides together.
+
+        Args:
+            between: the topic with the rows.
+            feeds: as of `_add_made`.
+        """
         self._add(
             StagePlan(
                 name=name,

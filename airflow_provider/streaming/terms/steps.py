@@ -35,7 +35,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class WithColumn:
-    """A step that adds or replaces a column; see `StatefulJob.with_column`."""
+    """A step that adds or replaces a column; see `Stream.with_column`."""
 
     name: str
     expression: str | Column

@@ -79,7 +79,7 @@ def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> 
         "s",
         "-",
     ] in lines
-    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", *["-"] * 9] in lines
+    assert ["0_0", "b", "standby", "warm", "0", "0.0", "no", "commit", *["-"] * 9] in lines
     assert text.startswith("app, generation 1, watched by none\n")
     assert "open incidents" not in text
     assert text.endswith("no problems")
@@ -154,14 +154,48 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
         plan=(promoted(0, "a", "a: lag 0"),),
     )
     view.incidents[gone.id] = record
-    line = "c/4/gone-1: killed by signal 9; answered by run-1 with generation 2: task 0_0: promote on a (a: lag 0)"
+    line = "c/4/gone-1: killed by signal 9; answered by run-1 at 1970-01-01T00:00:00+00:00 with generation 2: "
+    line += "task 0_0: promote on a (a: lag 0)"
 
     assert ApplicationState(view).open_incidents == (line,)
-    assert f"open incidents:\n  {line}\n\nno other problems" in ApplicationState(view).to_text()
+    assert f"open incidents: {line} no other problems" in " ".join(ApplicationState(view).to_text().split())
     assert ApplicationState(view).to_json()["open_incidents"] == [line]
 
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
     assert ApplicationState(view).open_incidents == ()
+
+
+def test_load_that_a_repair_has_still_to_even_out_is_said_although_nothing_is_wrong() -> None:
+    """The incident is resolved, every copy is warm, and the repaired instance has none of its tasks back."""
+    own = [active(number) for number in range(4)]
+    view = view_of(assigned(*["b a"] * 4), instance("a", *map(standby, range(4))), instance("b", *own))
+
+    state = ApplicationState(view)
+
+    assert state.problems == ()
+    assert str(state.uneven_load).startswith("b is active for 4 tasks, a for 0; the last step of a deployment, an upgr")
+    assert "uneven load:\n  b is active for 4 tasks" in state.to_text()
+    assert state.to_json()["uneven_load"] == state.uneven_load
+    view.assignment = assigned("b a", "a b", "b a", "a b")
+    assert "uneven load" not in state.to_text()
+
+
+@pytest.mark.parametrize("away", ["silent", "ended"])
+def test_load_is_shared_by_those_that_run(away: str) -> None:
+    other = instance("a", state=InstanceState.ENDED) if away == "ended" else instance("a")
+    view = view_of(assigned("b", "b"), other, instance("b", active(0), active(1)))
+
+    assert ApplicationState(view, {"a"} if away == "silent" else ()).uneven_load is None
+
+
+def test_standby_that_restores_says_how_far_it_is() -> None:
+    view = whole()
+    copy = standby(0, lag_records=600, restore_phase=RestorePhase.CHANGELOG, restored_records=400)
+    view.statuses["b"] = instance("b", active(1), copy)
+
+    assert ApplicationState(view).problems == (
+        "task 0_0: no warm standby on b: changelog: 400 of 1,000 records (40 %)",
+    )
 
 
 def test_failure_that_no_failover_answers_is_a_problem_while_the_application_is_watched() -> None:
@@ -173,7 +207,7 @@ def test_failure_that_no_failover_answers_is_a_problem_while_the_application_is_
 
     (line,) = ApplicationState(view, watched=True).problems
 
-    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has answered it: is the DAG")
+    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has answered it yet: where no")
     assert ApplicationState(view).problems == (), "what a watcher said that is gone may be long over"
 
 

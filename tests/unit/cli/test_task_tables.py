@@ -51,5 +51,6 @@ def test_what_is_wrong_with_a_standby_or_its_snapshot_is_whole_below_the_table(t
 
 def test_certificate_is_a_word_or_two() -> None:
     assert certified(active(0), NOW_MS) == "-"
-    assert certified(standby(0), NOW_MS) == "no"
+    assert certified(standby(0), NOW_MS) == "no commit", "nothing that it could be compared with"
+    assert certified(standby(0, committed_generation=1), NOW_MS) == "no"
     assert certified(dataclasses.replace(standby(0), certificate=COMPARED), NOW_MS) == "2 min ago, differed 1x"

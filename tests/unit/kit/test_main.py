@@ -35,10 +35,17 @@ def test_broker_that_is_away_is_one_line(command: list[str], capfd: pytest.Captu
     assert said.count("\n") == 1
 
 
-def test_port_before_a_command_is_that_of_the_broker(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--port", "{}", "create", "orders:4"], id="before-the-command"),
+        pytest.param(["create", "--port", "{}", "orders:4"], id="behind-it"),
+    ],
+)
+def test_port_of_a_command_is_that_of_the_broker(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
 
-    assert main(["--port", str(port), "create", "orders:4"]) == 1
+    assert main([word.format(port) for word in words]) == 1
 
     assert f"{LOOPBACK}:{port}" in capfd.readouterr().err
 

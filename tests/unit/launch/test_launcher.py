@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kit.ports import free_ports
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.launch.launcher import launch, main
+from airflow_provider.launch.launcher import Launched, launch, main
 from tests.waiting import wait_until
 
 
@@ -80,35 +81,66 @@ while True:
 """
 
 
-def test_signal_reaches_the_driver_although_no_broker_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+@contextmanager
+def launched_driver(code: str, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Launched]:
+    """A script that is launched as an instance whose broker does not answer, once its driver has noted its process."""
     (port,) = free_ports(1)
-    script = tmp_path / "stoppable.py"
-    script.write_text(STOPPABLE)
-    run = tmp_path / "run"
+    script, run = folder / "script.py", folder / "run"
+    script.write_text(code)
     settings = InstanceSettings(
         application_id="app",
         instance="i1",
         incarnation=1,
-        state_dir=str(tmp_path / "state"),
+        state_dir=str(folder / "state"),
         run_dir=str(run),
         connection=KafkaConnection(f"127.0.0.1:{port}"),
     )
-    launched = launch(settings, [sys.executable, str(script), str(run)])
+    launched = launch(settings, [sys.executable, str(script), str(run)], environment)
     try:
         wait_until(lambda: (run / "driver").exists() and (run / "driver").read_text(), 60.0, "the driver")
-
-        os.kill(launched.launcher_pid, signal.SIGTERM)
-
-        wait_until((run / "stopped").exists, 60.0, "the driver to stop")
-        said = Path(launched.log_file).read_text()
-        assert "launcher: got SIGTERM, asks instance i1 to stop" in said
-        assert "could not be given through Kafka" in said
+        yield launched
     finally:
         with suppress(ProcessLookupError):
             os.killpg(int((run / "process_group").read_text()), signal.SIGKILL)
         os.kill(launched.launcher_pid, signal.SIGKILL)
         os.waitpid(launched.launcher_pid, 0)
+
+
+def test_signal_reaches_the_driver_although_no_broker_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with launched_driver(STOPPABLE, tmp_path) as launched:
+        os.kill(launched.launcher_pid, signal.SIGTERM)
+
+        wait_until((tmp_path / "run" / "stopped").exists, 60.0, "the driver to stop")
+        said = Path(launched.log_file).read_text()
+        assert "launcher: got SIGTERM, asks instance i1 to stop" in said
+        assert "could not be given through Kafka" in said
+
+
+# Starts its driver and lives as long, as spark-submit's JVM does. It does nothing about signals itself.
+JVM = """
+import os, pathlib, signal, subprocess, sys
+folder = pathlib.Path(sys.argv[1])
+if len(sys.argv) == 2:
+    subprocess.Popen([sys.executable, __file__, sys.argv[1], "driver"]).wait()
+    folder.joinpath("outlived").touch()
+else:
+    signal.signal(getattr(signal, os.environ["NUMBER"]), lambda *_: sys.exit())
+    folder.joinpath("driver").write_text(str(os.getpid()))
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_signal_to_all_of_an_instance_is_answered_by_its_driver_alone(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    run = tmp_path / "run"
+    with launched_driver(JVM, tmp_path, {"NUMBER": number.name}):
+        os.killpg(int((run / "process_group").read_text()), number)
+
+        wait_until((run / "outlived").exists, 60.0, "the driver to end, and then what started it")
 
 
 CHECK = """

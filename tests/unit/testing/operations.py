@@ -63,6 +63,7 @@ _ORDER: Final = "id BIGINT, customer STRING, product STRING, amount BIGINT, at B
 _KEYED: Final = stream("orders", schema=_ORDER, key="customer", event_time="at", watermark="2 seconds")
 _PLAIN: Final = stream("orders", schema=_ORDER, key="customer")
 _CUSTOMERS: Final = table("customers", schema="customer STRING, country STRING", key="customer")
+_ORDERS_TABLE: Final = table("placed", schema="id BIGINT, customer STRING, amount BIGINT", key="id")
 _LIMITS: Final = table("limits", schema="customer STRING, credit BIGINT", key="customer")
 _SHOWN: Final = stream("shown", schema="ad STRING, shown BIGINT", event_time="shown", watermark="1 second")
 _CLICKS: Final = stream("clicks", schema="ad STRING, clicked BIGINT", event_time="clicked", watermark="1 second")
@@ -104,6 +105,14 @@ _limit: Final = _row_of_table("limits", "credit", [1, 2])
 
 def _customer_or_limit(chance: random.Random, number: int) -> InputRecord:
     return (_customer if chance.random() < 0.5 else _limit)(chance, number)
+
+
+def _order_row_or_customer(chance: random.Random, number: int) -> InputRecord:
+    if chance.random() < 0.4:
+        return _customer(chance, number)
+    id_, customer = chance.randrange(5), chance.choice(["ann", "bob", "tom", None])
+    row = None if chance.random() < 0.2 else {"id": id_, "customer": customer, "amount": number}
+    return InputRecord(row, topic="placed", key=str(id_), timestamp_ms=_at(chance, number))
 
 
 def _shown_or_clicked(chance: random.Random, number: int) -> InputRecord:
@@ -257,6 +266,9 @@ def _joins() -> Iterator[tuple[str, Operation]]:
     for how in kinds:
         tables = _CUSTOMERS.join(_LIMITS, on="customer", how=how, name="joined")
         yield f"table-table-{how}", Operation(job=_one(tables), draw=_customer_or_limit)
+    for how in of_streams:
+        named = _ORDERS_TABLE.join(_CUSTOMERS, on="customer", how=how, name="joined")
+        yield f"foreign-key-{how}", Operation(job=_one(named), draw=_order_row_or_customer)
     for how in kinds:
         near = _SHOWN.join(_CLICKS, on="ad", how=how, before="1 second", after="5 seconds", name="joined")
         yield f"stream-stream-{how}", Operation(job=_one(near), draw=_shown_or_clicked, once=True)

@@ -64,10 +64,6 @@ class Wait(Protocol):
         """Leave the cluster."""
 
 
-class LeaveError(Exception):
-    """Raised between two micro-batches to end a query: ``stop()`` in the middle of one would tear the callback."""
-
-
 class SourceQuery:
     """Reads the partitions of some tasks from where those tasks stopped, and hands every micro-batch on.
 
@@ -139,7 +135,7 @@ class SourceQuery:
             raise
 
     def leave(self) -> None:
-        """Ask it to end between two micro-batches; returns at once."""
+        """Let it process nothing from now on, so that `end` finds none under way; returns at once."""
         self._leaving = True
 
     def end(self) -> None:
@@ -188,8 +184,9 @@ class SourceQuery:
     def _batch(self, rows: DataFrame, _: int) -> None:
         self._in_batch = True
         try:
+            # Nothing is raised: it is no error, and Spark would log it as one. `end` stops the query meanwhile.
             if self._leaving:
-                raise LeaveError
+                return
             offsets = self._on_batch(self, rows)
             if self._wait is not None and offsets and not self._leaving:
                 self._wait.wait(offsets, lambda: self._leaving)

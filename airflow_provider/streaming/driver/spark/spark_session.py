@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -89,8 +90,11 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
         .config("spark.sql.streaming.pollingDelay", "50ms")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     )
+    interrupted = signal.getsignal(signal.SIGINT)
     try:
         session = builder.getOrCreate()
+        # PySpark takes it, to cancel Spark's jobs and raise KeyboardInterrupt; it is the instance's to answer.
+        signal.signal(signal.SIGINT, interrupted)
         session.conf.set(_TIME_ZONE, time_zone(dict(session.sparkContext.getConf().getAll())))
         # The first call too: without a master Spark stops its context, but may have given it back before.
         found = StoreHost(session, settings.instance).call(_version)

@@ -6,7 +6,7 @@ The order is the guarantee; the numbers are those of the protocol in ``docs/prot
 2. drop rows below the position that the store recorded
 3. read the old values of the batch's distinct keys at once, compute
 4. one Kafka transaction (`TransactionalWriter.commit`)
-5. one RocksDB write batch (`Task.write`)
+5. one RocksDB write batch (`TaskCommitter.commit`, which takes step 4, too, called by `Task.write`)
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class BatchResult:
         filtered: how many of them each named filter dropped.
         failed: how many of them were left out because they cannot be processed.
         dead_letters: those of them that go to the dead-letter topic.
-        late: how many of them came too late for all of their windows.
-        digest_change: what the new state adds to the store's digest, by segment (`state.running_digest`).
+        late: as of `operations.operation.Batch`.
+        digest_change: what the new state adds to the store's digest, by segment (`state.digest`).
         source_offset: up to where its source is processed; None where nothing of it is.
         time: of the task after them.
         expired_before_ms: before which time the store holds nothing any more; None where nothing expires.

@@ -79,7 +79,7 @@ def test_incident_that_was_answered_is_open_until_it_is_repaired() -> None:
     view.incidents[ended.id] = record
 
     (line,) = open_incidents(view)
-    assert "of a is answered and not repaired (killed): look at the repair DAG" in line
+    assert "of a is answered and not repaired since 1970-01-01T00:00:00+00:00 (killed): its repair is under" in line
 
     view.incidents[ended.id] = dataclasses.replace(record, resolved_at_ms=4)
     assert open_incidents(view) == ()

@@ -151,19 +151,21 @@ def test_incident_that_was_answered_and_not_repaired_is_open() -> None:
         incident=incident,
         answered_by="run",
         detected_at_ms=None,
-        decided_at_ms=1,
+        decided_at_ms=1_000,
         generation=1,
         plan=(promoted(0, "a"),),
         failed_at_ms=None,
     )
 
     (line,) = missed(view(incidents={incident.id: record}))
+    bare = view(standby=dataclasses.replace(STANDBY, lag_records=None), incidents={incident.id: record})
     resolved = dataclasses.replace(record, resolved_at_ms=2)
 
-    assert (
-        line
-        == "instance_ended of c is answered and not repaired (task 0_0: promote on a (lag 0)): look at the repair DAG."
+    assert line == (
+        "instance_ended of c is answered and not repaired since 1970-01-01T00:00:01+00:00 (task 0_0: promote on a "
+        "(lag 0)): its repair is under way, or has failed: look at the repair DAG."
     )
+    assert missed(bare)[1].endswith("a failure now would take longer. The repair that is not over gives them back.")
     assert missed(view(incidents={incident.id: resolved})) == []
 
 

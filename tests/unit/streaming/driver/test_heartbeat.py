@@ -22,7 +22,7 @@ from airflow_provider.control.records.status import (
 )
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
-from airflow_provider.streaming.driver.heartbeat import FailureClock, Heartbeat
+from airflow_provider.streaming.driver.heartbeat import FailureClock, Heartbeat, RecentRate
 from tests.builders import active, assigned
 from tests.unit.streaming.driver.fakes import ACTIVE, STANDBY, plan, settings_in, status_of
 from tests.waiting import wait_until
@@ -47,6 +47,24 @@ def test_task_that_went_on_or_failed_in_another_generation_counts_afresh() -> No
     assert clock.failed_s(active(0), 6.0) is None
     assert clock.failed_s(failed, 8.0) == 0.0
     assert clock.failed_s(active(1, TaskState.FAILED), 9.0) == 0.0
+
+
+def test_rate_is_that_of_the_last_five_seconds_however_often_it_is_asked_for() -> None:
+    """One micro-batch every two seconds, a heartbeat every second."""
+    rate = RecentRate()
+
+    seen = [rate.per_s(active(0, processed_records=200 * (at // 2)), float(at)) for at in range(20)]
+
+    assert all(80.0 <= one <= 120.0 for one in seen[6:]), seen
+
+
+def test_rate_of_a_task_that_is_counted_anew_or_has_had_no_input_for_long_is_none() -> None:
+    rate = RecentRate()
+    rate.per_s(active(0), 0.0)
+    assert rate.per_s(active(0, processed_records=500), 1.0) == 500.0
+
+    assert rate.per_s(active(0, processed_records=500), 90.0) == 0.0
+    assert rate.per_s(active(0, processed_records=10), 91.0) == 0.0
 
 
 class FakeWriter:

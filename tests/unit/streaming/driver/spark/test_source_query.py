@@ -15,7 +15,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming import StatefulJob, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming.driver.spark.source_query import LeaveError, SourceQuery, Wait
+from airflow_provider.streaming.driver.spark.source_query import SourceQuery, Wait
 from airflow_provider.streaming.planner.job_check import kafka_options
 from tests.unit.streaming.driver.fakes import compiled
 from tests.waiting import wait_until
@@ -233,17 +233,17 @@ def test_micro_batch_is_handed_on_with_its_query(tmp_path: Path) -> None:
     assert got == [(query, rows)]
 
 
-def test_query_that_is_to_leave_ends_between_two_micro_batches_and_without_an_error(tmp_path: Path) -> None:
+def test_query_that_is_to_leave_hands_on_no_micro_batch_and_has_no_error(tmp_path: Path) -> None:
     stream, got = FakeStream(), list[Any]()
     query = query_of(stream, tmp_path, on_batch=lambda *batch: got.append(batch))
 
     query.leave()
-    with pytest.raises(LeaveError):
-        stream.micro_batch(object(), 1)
-    stream.query.isActive, stream.query.failed = False, LeaveError()
+    stream.micro_batch(object(), 1)
 
     assert got == []
-    assert query.leaving
+    assert (query.leaving, query.active) == (True, True)
+    query.end()
+    assert (stream.query.stopped, query.active) == (1, False)
     assert query.error is None
 
 

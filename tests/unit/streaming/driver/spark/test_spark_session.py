@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.streaming.driver.spark import spark_session as session_warm_up
+from airflow_provider.streaming.driver.spark import spark_session as session_module
 from airflow_provider.streaming.driver.spark.spark_error import Cause
 from airflow_provider.streaming.driver.spark.spark_session import (
     closed_settings,
@@ -18,7 +19,36 @@ from airflow_provider.streaming.driver.spark.spark_session import (
     time_zone,
     warm_up_session,
 )
-from tests.unit.streaming.driver.fakes import FakeRows, compiled
+from tests.unit.streaming.driver.fakes import FakeRows, compiled, settings_in
+
+
+class FakeBuilder:
+    """Makes a session, and takes SIGINT for itself, as PySpark does in the main thread."""
+
+    def __init__(self) -> None:
+        conf = SimpleNamespace(getAll=lambda: [], set=lambda *_: None)
+        self._session = SimpleNamespace(conf=conf, sparkContext=SimpleNamespace(getConf=lambda: conf))
+
+    def getOrCreate(self) -> Any:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return self._session
+
+    def __getattr__(self, _: str) -> Any:
+        return lambda *_, **__: self
+
+
+def test_interruption_stays_the_instances_to_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "as it was")
+    monkeypatch.setattr(session_module, "SparkContext", SimpleNamespace(_ensure_initialized=lambda: None))
+    monkeypatch.setattr(session_module, "SparkConf", lambda: SimpleNamespace(getAll=lambda: []))
+    monkeypatch.setattr(session_module, "SparkSession", SimpleNamespace(builder=FakeBuilder()))
+    monkeypatch.setattr(session_module, "StoreHost", lambda *_: SimpleNamespace(call=lambda function: function()))
+    before = signal.getsignal(signal.SIGINT)
+
+    session_module.spark_session(settings_in(tmp_path))
+    after = signal.signal(signal.SIGINT, before)
+
+    assert after is before
 
 
 def test_idle_worker_is_ended_by_whole_seconds() -> None:
@@ -128,7 +158,7 @@ class FakeSource:
 
 
 def warm_up(source: FakeSource, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(session_warm_up, "SourceQuery", source)
+    monkeypatch.setattr(session_module, "SourceQuery", source)
     spark: Any = None
     return warm_up_session(spark, compiled().stages[0], KafkaConnection("nowhere:1"), folder)
 
