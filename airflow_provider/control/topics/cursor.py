@@ -69,6 +69,9 @@ class ControlCursor:
     Where a topic that was created again holds more than was read of the one before, offsets say nothing: a consumer
     reads on in its middle. Only its id tells them apart (`identify`).
 
+    Where a new leader lacks the newest records (an unclean election), a consumer goes back to where the leader's log ends
+    and reads on there (KIP-320). What was forgotten stands before that, so the topic is begun anew at once.
+
     Args:
         topics: the topics that are read, each of one partition.
         forgets: whether the view forgets the decisions of an assignment topic that was deleted and created again: a
@@ -84,6 +87,8 @@ class ControlCursor:
         self.topics = tuple(topics)
         self._ids: dict[str, str] = {}
         self._positions: dict[str, int] = {}
+        self._gone_back: set[str] = set()
+        """Topics of which decisions were forgotten in their middle."""
         self._at_end: set[str] = set()
         self._behind: dict[str, int] = {}
         self._missing_since: float | None = None
@@ -152,7 +157,7 @@ class ControlCursor:
 
     def look_due(self, now: float) -> bool:
         """Whether the ends should be asked for again."""
-        return now - self._looked_at > LOOK_EVERY_S
+        return bool(self._gone_back) or now - self._looked_at > LOOK_EVERY_S
 
     def looked(self, ends: Ends | None, now: float) -> bool:
         """Judge the consumer by the ends that the brokers gave.
@@ -182,8 +187,11 @@ class ControlCursor:
             # A consumer does not always notice that its topic was created again (seen with librdkafka).
             if ends is not None and at_before > (ends[topic] or 0):
                 self._move(topic, 0)
+        gone_back, self._gone_back = self._gone_back, set()
+        for topic in gone_back:
+            self._positions[topic] = 0
         # One that was refused does not say that it reads again where nothing new is there to read.
-        return bool(absent) or bool(stalled) or bool(self._refused)
+        return bool(absent) or bool(stalled) or bool(self._refused) or bool(gone_back)
 
     def identify(self, ids: Ids) -> bool:
         """Take the ids of the topics, asked for before anything is read and with each look at the ends.
@@ -205,6 +213,8 @@ class ControlCursor:
         if again and self._forgets and topic == assignment_topic(self.view.application_id):
             forget_decisions(self.view)
             self.began_anew = True
+            if offset > 0:
+                self._gone_back.add(topic)
         self._positions[topic] = offset
 
     def restart(self) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.codec import Value, to_key, to_value
-from airflow_provider.control.topics.cursor import LOOK_EVERY_S, ControlCursor, consumer_config
+from airflow_provider.control.topics.cursor import LOOK_EVERY_S, ControlCursor, Ends, consumer_config
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, TopicDamagedError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
@@ -269,6 +269,21 @@ def test_watcher_forgets_the_decisions_of_an_assignment_topic_that_was_created_a
     assert cursor.view.incidents == {}
     found = cursor.view.assignment
     assert (found and found.generation) == (1 if begins == "with-a-record" else None)
+
+
+@pytest.mark.parametrize("ends", [{ASSIGNMENTS: 1, SECOND: 0}, None], ids=["known", "not-known"])
+def test_watcher_reads_from_the_beginning_where_a_new_leader_lacks_the_newest_records(ends: Ends | None) -> None:
+    cursor = again(forgets=True)
+
+    cursor.take(event(ASSIGNMENTS, 1))
+
+    assert cursor.began_anew
+    assert cursor.look_due(0.0)
+    assert cursor.looked(ends, 0.0)
+    assert cursor.restart() == {ASSIGNMENTS: 0, SECOND: 0}
+    cursor.take(record(ASSIGNMENTS, 0, assigned("a")))
+    assert cursor.view.assignment == assigned("a")
+    assert not cursor.look_due(1.0)
 
 
 def test_instance_goes_on_with_the_decision_that_it_read_until_a_later_generation_comes() -> None:
