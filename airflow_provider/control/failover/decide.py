@@ -103,6 +103,7 @@ def decide(
     }
     reason = f"failover of {incident.instance or 'tasks'}: {incident.evidence}"
     bare = assignment.next(without, reason)
+    carried_out = highest_generation(statuses.values())
     filled = assign(bare, alive, num_standby_replicas, statuses, keep=gone)
     return FailoverPlan(
         tuple(decisions),
@@ -112,6 +113,7 @@ def decide(
                 for task_id, task in bare.tasks.items()
             },
             reason,
+            carried_out,
         ),
     )
 
@@ -195,7 +197,7 @@ def _above_lost_generation(
         Decision(task=task_id, action=Action.RENEW, to=assignment.tasks[task_id].active, evidence=evidence)
         for task_id in owned
     )
-    return FailoverPlan(decisions, assignment.next(assignment.tasks, incident.evidence, above=highest, renew=owned))
+    return FailoverPlan(decisions, assignment.next(assignment.tasks, incident.evidence, highest))
 
 
 def _filled_up(task: TaskAssignment, wanted: Sequence[str], replicas: int) -> TaskAssignment:

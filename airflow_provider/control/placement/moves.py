@@ -11,7 +11,7 @@ from airflow_provider.control.placement.assignor import assign
 from airflow_provider.control.placement.ranking import rank_copies
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
-from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts, highest_generation
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
 
@@ -79,7 +79,7 @@ def hand_over(view: ControlView, instance: str, timeouts: Timeouts) -> Assignmen
     replicas = max(len(task.standbys) for task in view.assignment.tasks.values())
     keep = [name for name in view.perhaps_alive if name != instance]
     after = assign(view.assignment, others, replicas, view.statuses, keep=keep)
-    return view.assignment.next(after, f"{instance} is stopped")
+    return view.assignment.next(after, f"{instance} is stopped", highest_generation(view.statuses.values()))
 
 
 def publish_hand_over(publisher: AssignmentPublisher, instance: str, timeouts: Timeouts) -> None:

@@ -97,8 +97,7 @@ def place_tasks(
     changed = _places(after) != _places(before.tasks)
     if changed:
         # After a loss of the topic, what living instances carry out is all that is known of the generations before.
-        above = highest_generation(view.statuses.values()) if view.assignment is None else 0
-        previous = previous.next(after, wanted.reason, above)
+        previous = previous.next(after, wanted.reason, highest_generation(view.statuses.values()))
         publisher.publish(previous)
     on_one_host = tasks_on_one_host(previous.tasks, view.statuses)
     if on_one_host and wanted.num_standby_replicas > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
@@ -69,19 +69,18 @@ class Assignment:
         names.update(name for task in self.tasks.values() for name in task.standbys)
         return tuple(sorted(names))
 
-    def next(
-        self, tasks: Mapping[TaskId, TaskAssignment], reason: str, above: int = 0, renew: Collection[TaskId] = ()
-    ) -> Assignment:
+    def next(self, tasks: Mapping[TaskId, TaskAssignment], reason: str, carried_out: int = 0) -> Assignment:
         """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
 
         Args:
-            renew: tasks whose ``active_since`` is renewed although their active stays.
+            carried_out: the greatest generation that instances carry out. Where that is a later one than this, which
+                was lost, the next follows it and renews every active's ``active_since``: so every instance takes it over.
         """
-        generation = max(self.generation, above) + 1
+        generation = max(self.generation, carried_out) + 1
         stamped = {}
         for task_id, new in tasks.items():
             old = self.tasks.get(task_id, TaskAssignment(None))
-            stays = old.active == new.active and task_id not in renew
+            stays = old.active == new.active and (carried_out <= self.generation or new.active is None)
             since = old.active_since if stays else generation
             stamped[task_id] = TaskAssignment(new.active, new.standbys, since)
         return Assignment(application_id=self.application_id, generation=generation, tasks=stamped, reason=reason)

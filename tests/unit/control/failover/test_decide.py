@@ -463,6 +463,16 @@ def test_lost_generation_is_followed_by_one_above_it_in_the_same_places() -> Non
     assert plan(lost, published(answer), closed, instance("b", generation=58)) == FailoverPlan((), None)
 
 
+def test_answer_to_something_else_follows_a_lost_generation_too_and_every_instance_takes_it_over() -> None:
+    carried_out = instance("b", active(1), standby(0), generation=31)
+
+    answer = plan(gone(0), assigned("a b", "b a", "-"), GONE, carried_out)
+
+    assert placed(published(answer)) == ["b", "b", "-"]
+    assert published(answer).generation == 32
+    assert [task.active_since for task in published(answer).tasks.values()] == [32, 32, 1]
+
+
 RESTARTED = instance("a", state=InstanceState.STARTING, incarnation=2)
 
 

@@ -31,5 +31,12 @@ def test_another_instance_that_is_silent_just_now_keeps_all_it_has() -> None:
     assert handed_over(view) == ["b", "b c", "c b", "c b"]
 
 
+def test_generation_that_was_carried_out_and_lost_is_followed() -> None:
+    after = hand_over(seen(instance("c", generation=7)), "a", Timeouts())
+
+    assert after is not None
+    assert {after.generation, *(task.active_since for task in after.tasks.values())} == {8}
+
+
 def test_another_instance_that_ended_keeps_nothing() -> None:
     assert handed_over(seen(instance("c", state=InstanceState.ENDED))) == ["b", "b", "b", "b"]
