@@ -87,7 +87,8 @@ def _many(first: int | None, runs: int, limit_s: float | None, processes: int, o
         if outcome.name not in shown:
             shown.add(outcome.name)
             fewest = shrink(outcome.seed, outcome.faults, outcome.name)
-            print(f"\n{outcome.name}: make simulate SEED={outcome.seed}, with these faults alone:")
+            again = f"make simulate SEED={outcome.seed}{' ONLY=' if only else ''}{','.join(only)}"
+            print(f"\n{outcome.name}: {again}, with these faults alone:")
             print("\n".join(f"  {fault}" for fault in fewest) or "  none")
     print(coverage(tally))
     took_s = time.monotonic() - began

@@ -67,6 +67,8 @@ class Log:
         self.no_leader_until = 0.0
         self.reported_end: tuple[float, int] = (0.0, 0)
         """Until when a new leader reports a lower end, and which."""
+        self.cuts: list[int] = []
+        """The ends at which new leaders began that had not got all."""
 
     @property
     def stable(self) -> int:
@@ -79,6 +81,29 @@ class Log:
         self.end += 1
         self.changed = next(_changes)
         return record.offset
+
+    def cut(self, count: int) -> None:
+        """The new leader has not got the newest records, nor any of a transaction of which it lacks the end."""
+        end: int | None = max(self.start, self.end - count)
+        while end is not None:
+            self.end, end = end, self._half(end)
+        self.records = self.records[: self.at(self.end)]
+        self.open = {pid: first for pid, first in self.open.items() if first < self.end}
+        for producer in self.producers.values():
+            producer.sequences = [(number, offset) for number, offset in producer.sequences if offset < self.end]
+        self.cuts.append(self.end)
+        self.changed = next(_changes)
+
+    def _half(self, end: int) -> int | None:
+        """The first record before an offset of a transaction that has ended behind it."""
+        ended: set[int] = set()
+        found = None
+        for record in reversed(self.records[: self.at(end)]):
+            if record.marker is not None:
+                ended.add(record.pid)
+            elif record.transaction and record.state != "open" and record.pid not in ended:
+                found = record.offset
+        return found
 
     def at(self, offset: int) -> int:
         """Index of the first record from an offset on."""

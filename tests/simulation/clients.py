@@ -416,12 +416,14 @@ class Producer:
 
 
 class _Position:
-    __slots__ = ("end", "nothing_in", "offset", "said")
+    __slots__ = ("cuts", "end", "nothing_in", "offset", "said")
 
     def __init__(self, offset: int) -> None:
         self.offset, self.said, self.end = offset, -1, -1
         self.nothing_in = -1
         """As what the log had changed when nothing was found there."""
+        self.cuts: int | None = None
+        """How often the log was cut when something was found there (KIP-320: the leader's epoch comes with records)."""
 
 
 class Consumer:
@@ -492,6 +494,13 @@ class Consumer:
                 continue
             before = len(found)
             try:
+                cuts = self._broker.log(at).cuts
+                begins = (
+                    position.offset if position.cuts is None else min(cuts[position.cuts :], default=position.offset)
+                )
+                if begins < position.offset:
+                    found += self._cut(at, position, begins)
+                    continue
                 records, following, position.end = self._broker.fetch(
                     at, position.offset, self._committed, most - len(found)
                 )
@@ -502,12 +511,22 @@ class Consumer:
                 found.append(Message(at, record.offset, record))
                 self._net.polled(self, record, at)
             position.offset = following
+            position.cuts = len(cuts) if records else position.cuts
             if following >= position.end and position.said != position.end and len(found) < most:
                 position.said = position.end
                 found.append(Message(at, following, None, KafkaError(KafkaError._PARTITION_EOF)))
             if len(found) == before:
                 position.nothing_in = changed
         return found
+
+    def _cut(self, at: Partition, position: _Position, begins: int) -> list[Message]:
+        """A new leader has begun before what was read: who is not told reads on there."""
+        if self._reset != "error":
+            position.offset, position.said, position.cuts = begins, -1, None
+        elif position.said != -2:
+            position.said = -2
+            return [Message(at, position.offset, None, KafkaError(KafkaError._LOG_TRUNCATION))]
+        return []
 
     def _refused(self, at: Partition, position: _Position, refused: Refused) -> list[Message]:
         if refused.code == KafkaError.OFFSET_OUT_OF_RANGE:

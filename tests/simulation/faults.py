@@ -7,7 +7,7 @@ it leaves behind has to be over after `Faults.heal`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -62,13 +62,14 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "deaf_owner_at": (("fence.before", "fence.before", "fence.done"), (12.0, 15.0)),
     "cut_worker_at": (_COMMITS, (35.0,)),
     "away": ((), (26.0, 40.0)),
-    "lose_host": (("disk stays", "disk stays", "disk gone"), (0.0,)),
+    "lose_host": (("disk stays", "disk stays", "disk gone", "disk torn"), (0.0,)),
     "pause": ((), _ANY),
     "pause_at": (_POINTS, _ANY),
     "cut_out": ((), _ANY),
     "cut_in": ((), _ANY),
     "brokers_down": ((), (0.5, 3.0, 8.0)),
     "new_leader": (("changelog", "changelog", "sink", "assignment", "status"), (0.1, 1.0, 5.0)),
+    "unclean_leader": (_CONTROL, (0.1, 1.0, 5.0)),
     "new_coordinator": ((), (0.1, 1.0, 5.0)),
     "late": (_REQUESTS, (0.95, 1.1, 1.4, 2.5, 6.0)),
     "unanswered": (_REQUESTS, (0.0,)),
@@ -81,7 +82,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "disk_full": ((), (1.0, 8.0)),
     "remove_folder": ((), (0.0,)),
     "break_store": ((), (0.0,)),
-    "flip_bit": ((), (0.0,)),
+    "flip_bit": (("key", "block"), (0.0,)),
     "kill_watcher": ((), (0.5, 5.0)),
     "pause_watcher": ((), _ANY),
     "pause_publisher": (("init", "add", "end"), (0.5, 2.0, 6.0)),
@@ -316,6 +317,8 @@ class Faults:
             host.lose_folder()
         else:
             host.lose_unsynced()
+            if fault.what == "disk torn":
+                self._break_store(fault) if fault.count > 1 else self._flip_bit(replace(fault, what="block"))
 
     def _pause(self, fault: Fault) -> None:
         for process in self._host(fault).processes():
@@ -361,6 +364,14 @@ class Faults:
         log.no_leader_until = self._kernel.now + fault.seconds
         if fault.count > 1:
             log.reported_end = (log.no_leader_until + 1.0, log.end - self._kernel.random.randint(1, 4))
+
+    def _unclean_leader(self, fault: Fault) -> None:
+        """The new leader of a control topic has not got its newest records."""
+        log = self._world.broker.log(self._partition(fault), led=False)
+        log.no_leader_until = self._kernel.now + fault.seconds
+        log.cut(1 + fault.target)
+        if fault.what == "assignment":
+            self._world.judge.forget_assignments()
 
     def _new_coordinator(self, fault: Fault) -> None:
         self._world.broker.no_coordinator_until = self._kernel.now + fault.seconds
@@ -424,12 +435,16 @@ class Faults:
             found[fault.count % len(found)].broken = True
 
     def _flip_bit(self, fault: Fault) -> None:
-        """A block of a store cannot be read: to ask for its keys fails, and to read over it ends there."""
+        """A block of a store cannot be read: to ask for its keys fails, and to read over it ends there.
+
+        It holds one key, or half of a family's.
+        """
         found = list(self._world.disk.of_host(self._host(fault).root))
         if found:
             database = found[fault.count % len(found)]
             keys = [(family, key) for family, data in database.families.items() if family != "default" for key in data]
-            database.flipped |= set(sorted(keys)[fault.target % max(1, len(keys)) :][:1])
+            size = max(1, len(keys) // 2) if fault.what == "block" else 1
+            database.flipped |= set(sorted(keys)[fault.target % max(1, len(keys)) :][:size])
 
     # -- Airflow -------------------------------------------------------------------------------------------------
 

@@ -237,7 +237,7 @@ class Judge:
     # -- assignments ---------------------------------------------------------------------------------------------
 
     def forget_assignments(self) -> None:
-        """The topic was created again."""
+        """The topic was created again, or lost its newest records."""
         self._generation, self._assignment = 0, None
 
     def _published(self, transaction: Transaction) -> None:
