@@ -525,7 +525,7 @@ class Consumer:
             position.offset, position.said, position.cuts = begins, -1, None
         elif position.said != -2:
             position.said = -2
-            return [Message(at, position.offset, None, KafkaError(KafkaError._LOG_TRUNCATION))]
+            return [Message(at, position.offset, None, KafkaError(KafkaError._AUTO_OFFSET_RESET))]
         return []
 
     def _refused(self, at: Partition, position: _Position, refused: Refused) -> list[Message]:

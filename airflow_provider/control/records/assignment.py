@@ -73,8 +73,8 @@ class Assignment:
         """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
 
         Args:
-            carried_out: the greatest generation that instances carry out. Where that is a later one than this, which
-                was lost, the next follows it and renews every active's ``active_since``: so every instance takes it over.
+            carried_out: the greatest generation that instances carry out. A later one than this was lost: the next
+                follows it and renews every active's ``active_since``, so that every instance takes it over.
         """
         generation = max(self.generation, carried_out) + 1
         stamped = {}

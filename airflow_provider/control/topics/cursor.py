@@ -69,8 +69,8 @@ class ControlCursor:
     Where a topic that was created again holds more than was read of the one before, offsets say nothing: a consumer
     reads on in its middle. Only its id tells them apart (`identify`).
 
-    Where a new leader lacks the newest records (an unclean election), a consumer goes back to where the leader's log ends
-    and reads on there (KIP-320). What was forgotten stands before that, so the topic is begun anew at once.
+    Where a new leader lacks the newest records (an unclean election), a consumer goes back to where its log ends, and
+    reads on there (KIP-320). What was forgotten stands before that, so the topic is begun anew at once.
 
     Args:
         topics: the topics that are read, each of one partition.
