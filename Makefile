@@ -5,6 +5,7 @@ PYTHON ?= python3
 KEEP ?=
 LIMIT ?=
 WORKERS ?= 4
+export SIMULATE_S ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,7 +42,7 @@ down: venv ## End what `make demo KEEP=1` left up
 	@$(BIN)/python -m airflow_provider.demo down
 
 .PHONY: test test-all
-test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
+test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time, SIMULATE_S=s fresh schedules for s seconds
 	$(PYTEST) -m "not long and not hosts and not schedules" tests
 
 test-all: need lint types archives ## The long tests too: everything that has to pass before a merge

@@ -35,7 +35,7 @@ def test_kept_schedules_find_what_they_are_kept_for() -> None:
 
 def test_fresh_schedules_break_no_promise() -> None:
     """Two minutes of one core, or ``SIMULATE_S`` seconds; what fails says the seed and how it is run again."""
-    limit_s = int(os.environ.get("SIMULATE_S", "120"))
+    limit_s = int(os.environ.get("SIMULATE_S") or "120")
 
     fresh = simulate("--runs", "1000000", "--limit", str(limit_s), "--processes", "1", timeout_s=limit_s + 600)
 
