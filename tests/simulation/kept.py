@@ -105,6 +105,16 @@ KEPT: Final = (
         ),
     ),
     Kept(
+        "CarriedOut",
+        "liveness",
+        6896,
+        (
+            Fault(at=6.977, kind="fail_over_by_hand", target=5),
+            Fault(at=8.083, kind="fail_over_by_hand", target=8),
+            Fault(at=8.725, kind="unclean_leader", target=1, what="assignment", seconds=5.0, count=3),
+        ),
+    ),
+    Kept(
         "WarmCopiesStay",
         "warm copies stay",
         7,
@@ -120,6 +130,8 @@ KEPT: Final = (
             Fault(at=6.0, kind="away", target=8, seconds=26.0),
         ),
     ),
+    Kept("LeastTime", "liveness", 117, ()),
+    Kept("TimeStays", "unanswered incident", 37, ()),
     Kept("Tombstones", "store is a prefix", 7, (Fault(at=2.571, kind="kill", target=1, count=3),)),
     Kept("ToTheEnd", "aborted read", 7, (Fault(at=2.571, kind="flip_bit", target=1, count=3),)),
 )
