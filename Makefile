@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 UV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv
 
+# Tests and demos start hundreds of Python processes: where an image sets this, each would compile Airflow anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What pip's environment says about indexes and certificates holds for uv as well.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
