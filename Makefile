@@ -5,6 +5,7 @@ PYTHON ?= python3
 KEEP ?=
 LIMIT ?=
 WORKERS ?= 4
+SHARE ?= 1/1
 export SIMULATE_S ?=
 
 VENV := .venv
@@ -13,6 +14,9 @@ BIN := $(VENV)/bin
 # Those of one `xdist_group` run one after the other.
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 UV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv
+
+# Tests and demos start hundreds of Python processes: where an image sets this, each would compile Airflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What pip's environment says about indexes and certificates holds for uv as well.
 ifdef PIP_INDEX_URL
@@ -45,8 +49,8 @@ down: venv ## End what `make demo KEEP=1` left up
 test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time, SIMULATE_S=s fresh schedules for s seconds
 	$(PYTEST) -m "not long and not hosts and not schedules" tests
 
-test-all: need lint types archives ## The long tests too: everything that has to pass before a merge
-	$(PYTEST) -m "not hosts and not schedules" tests
+test-all: need lint types archives ## The long tests too; SHARE=1/3 runs the first third of them
+	$(PYTEST) -m "not hosts and not schedules" --share $(SHARE) tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 
