@@ -154,7 +154,7 @@ class StatefulProcess(Process):
         calls.advance(end)
         calls.ring()
         more = calls.changes()
-        return changes.then(more) if more.state or more.output else changes
+        return changes.then(more) if more.state or more.output or more.named else changes
 
     # -- what people see -----------------------------------------------------------------------------------------
 

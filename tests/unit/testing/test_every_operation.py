@@ -162,14 +162,16 @@ def follow(tester: JobTester) -> TestedInstance:
 
 def facts_of(tester: JobTester, operation: Operation) -> dict[str, Any]:
     """What the input came to."""
-    outputs = tester.read_output()
+    outputs = [(sink, record) for sink in tester._sinks for record in tester.read_output(sink)]
     stores = [stage.spec.store.name for stage in tester._job.stages if stage.spec.keeps_state]
-    newest = {record.key: record.value for record in outputs}
+    newest = {(sink, record.key): record.value for sink, record in outputs}
     return {
         "counts": tester.counts,
         "states": {store: tester.states(store) for store in stores},
         "newest": {key: value for key, value in newest.items() if value is not None},
-        "each": Counter(json.dumps([r.key, r.value], sort_keys=True) for r in outputs) if operation.once else None,
+        "each": Counter(json.dumps([sink, r.key, r.value], sort_keys=True) for sink, r in outputs)
+        if operation.once
+        else None,
     }
 
 

@@ -135,7 +135,7 @@ class TaskCommitter:
         raw = record.to_bytes()
         self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
-        outputs = dict.fromkeys(job.outputs, result.changes.output)
+        outputs = job.written(result.changes)
         # 4. one transaction in Kafka
         spread = job.output_partitions(self._task_id.partition)
         told = job.told(result.time) if job.marked else None
@@ -233,8 +233,8 @@ class TaskCommitter:
         job = self._job
         outputs = dict(last.outputs or {}) if last else {}
         to = job.output_partitions(self._task_id.partition)
-        number = len(result.changes.output) * (1 if to is None else len(to))
-        written = [(topic, number) for topic in job.outputs]
+        times = 1 if to is None else len(to)
+        written = [(topic, len(pairs) * times) for topic, pairs in job.written(result.changes).items()]
         if job.error_policy.topic is not None:
             written.append((job.error_policy.topic, len(result.dead_letters)))
         for topic, number in written:
