@@ -19,6 +19,7 @@ from airflow_provider.streaming.language.column_check import (
     check_aggregate,
     check_grouping,
     check_process_columns,
+    check_time_put_out,
     columns_after,
     find_column,
 )
@@ -236,6 +237,7 @@ class GroupedStream:
         on_timer: TimerFunction | None = None,
         on_clock: TimerFunction | None = None,
         outputs: Mapping[str, str] | None = None,
+        event_time: str | None = None,
     ) -> Stream:
         """Call a Python function once per key and micro-batch; with stores or timers, once per row.
 
@@ -258,19 +260,23 @@ class GroupedStream:
             outputs: by name the schema, as of `schema`, of what the functions put out beside: a row of one is returned
                 as a pair, ``("refunds", {"amount": 1.0})``, has no other columns, and values of their types. It is the
                 stream ``.output("refunds")`` of what this returns. What nobody reads is left.
+            event_time: the column with the event time of what is put out, in each schema that has it: epoch ms as a
+                BIGINT, or a TIMESTAMP; the others have none. It needs a stream with an event time, whose late rows are
+                left out and counted. A row that is put out for a time before the watermark counts as raised.
 
         Raises:
-            ConfigurationError: the function is none, an output has no schema, or a column does not exist or cannot be
-                read by Python.
+            ConfigurationError: the function is none, a schema is, no schema has the event time's column, or a column
+                does not exist or cannot be read by Python.
         """
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")
         operation = Process.of(function, columns, timeout_s, version, self._parts, schema, outputs)
-        if stores or on_timer is not None or on_clock is not None:
-            operation = StatefulProcess.extended(operation, stores, on_timer, on_clock)
-            if operation.uses_time:
+        if stores or on_timer is not None or on_clock is not None or event_time is not None:
+            check_kind("process() got event_time=", event_time, (str, type(None)), "the name of a column")
+            operation = StatefulProcess.extended(operation, stores, on_timer, on_clock, event_time)
+            if operation.needs_time:
                 check_stream_time(self.stream)
-                refuse_missing_time("process() with timers or a ttl", self.stream)
+                refuse_missing_time("process() with timers, a ttl or an event time", self.stream)
             check_time(operation, has_time=self.stream.event_time is not None)
         if (known := self.columns) is not None:
             check_process_columns(known, operation.columns)
@@ -280,11 +286,15 @@ class GroupedStream:
                 "aggregate(), or make the window a part of the key with with_column()."
             )
         columns_made = None if schema is None else self.with_key(columns_after(schema, ()) or {})
-        return self._stream(self._result("process", operation, columns_made, name), None)
+        result = self._result("process", operation, columns_made, name)
+        if event_time is not None and self.stream.event_time is not None:
+            check_time_put_out(event_time, [schema, *operation.outputs.values()])
+            result = dataclasses.replace(result, time=EventTime(event_time, self.stream.event_time.delay_ms))
+        return self._stream(result, result.time_among(columns_made))
 
     def further(self, output: NamedOutput) -> Stream:
         """See `Stream.output`."""
-        return self._stream(output, None)
+        return self._stream(output, output.of.time_among(output.columns))
 
     def apply(self, operation: Operation, *, name: str | None = None) -> Stream:
         """Do with the rows of each key what an operation of your own says; what it puts out goes to a sink.

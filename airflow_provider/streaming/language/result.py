@@ -58,6 +58,7 @@ class Result:
         columns: of its rows; None where nobody knows them, as of a `process()` that was not told.
         name: of the store and of the internal topic; None for one that follows from where the rows go.
         combine: whether rows are aggregated before they go through an internal topic.
+        time: of the rows of a `process()`, where they have its column.
     """
 
     grouped: GroupedStream
@@ -67,11 +68,16 @@ class Result:
     columns: Columns | None = None
     name: str | None = None
     combine: bool = False
+    time: EventTime | None = None
 
     @property
     def text(self) -> str:
         """What it is, for messages."""
         return f"{self.word}() of {self.grouped.stream.topic}"
+
+    def time_among(self, columns: Columns | None) -> EventTime | None:
+        """The event time of rows that have some columns; None where it is not among them."""
+        return self.time if self.time is not None and self.time.column in (columns or ()) else None
 
     def output(self, name: object) -> NamedOutput:
         """One of the outputs with a name.

@@ -198,7 +198,7 @@ class Operation(ABC):
 
         @property
         def outputs(self) -> Mapping[str, str]:
-            """By name the schema of the rows that it puts out beside (`Changes.named`), in Spark DDL; by default none."""
+            """By name the schema of the rows that it puts out beside (`Changes.named`), in Spark DDL; else none."""
 
     else:
         outputs: ClassVar = MappingProxyType({})

@@ -279,6 +279,30 @@ def _composed_outputs() -> StatefulJob:
     )
 
 
+def _windows_of_outputs() -> StatefulJob:
+    """What a function and its timers put out, with event times, in windows behind."""
+
+    def sets(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+        for row in rows:
+            state.timers.at(row["at"] + 1_500)
+            yield {"id": row["id"], "at": row["at"]}
+
+    def rings(_: str, time_ms: int, state: Any) -> Iterator[Any]:
+        yield "rung", {"at": time_ms}
+
+    made = _KEYED.group_by("product").process(
+        sets, ["id", "at"], name="put", schema="id BIGINT, at BIGINT", outputs={"rung": "at BIGINT"},
+        on_timer=rings, event_time="at",
+    )  # fmt: skip
+    seconds = window("at", "1 second")
+    count = F.count().alias("n")
+    return StatefulJob(
+        "tested",
+        made.group_by("id", seconds).aggregate(count, name="by-id", emit="close").sink("by-id"),
+        made.output("rung").group_by("product", seconds).aggregate(count, name="rung", emit="close").sink("rung"),
+    )
+
+
 def _one(result: Any) -> StatefulJob:
     return StatefulJob("tested", result.sink("out"))
 
@@ -354,6 +378,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         once=True,
     ),
     "process-outputs-composed": Operation(job=_composed_outputs(), draw=_order),
+    "process-outputs-in-windows": Operation(job=_windows_of_outputs(), draw=_order, once=True),
     "drop-duplicates": _orders(_KEYED.drop_duplicates("customer", within="3 seconds"), once=True),
     "drop-duplicates-repartitioned": _orders(_KEYED.drop_duplicates("product", within="3 seconds"), once=True),
     "sink-of-rows": _orders(_PLAIN, once=True),

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordTooLargeError
-from airflow_provider.streaming import StatefulJob, Stream, stream, table
+from airflow_provider.streaming import StatefulJob, Stream, stream, table, window
 from airflow_provider.streaming import functions as F
-from airflow_provider.testing import InputRecord, JobTester
+from airflow_provider.testing import InputRecord, JobTester, check_batching
 
 ORDERS: Final = stream("orders", schema="customer STRING, product STRING, amount BIGINT", key="customer")
 REFUNDS: Final = "amount BIGINT, product STRING"
@@ -94,6 +94,89 @@ def test_timers_put_rows_out_too() -> None:
         assert values(tester, "refunds") == [{"id": "a", "amount": 5}, {"id": "b", "amount": 9}]
 
 
+# -- event time -----------------------------------------------------------------------------------------------------
+
+TIMED: Final = stream("orders", schema="id STRING, at BIGINT", key="id", event_time="at", watermark="2 seconds")
+
+
+def moved(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+    yield "seen", {"when": rows[0]["at"]}
+    yield {"at": rows[0]["at"]}
+
+
+def timed(function: Any = moved, **given: Any) -> Stream:
+    outputs = {"seen": "when BIGINT", "timed": "at BIGINT"}
+    return TIMED.group_by("id").process(
+        function, ["at"], schema="at BIGINT", outputs=outputs, event_time="at", name="moved", **given
+    )
+
+
+def counted(made: Stream) -> Stream:
+    return made.group_by("id", window("at", "1 second")).aggregate(F.count().alias("n"), emit="close", name="windows")
+
+
+def test_what_is_put_out_has_an_event_time_for_windows_behind() -> None:
+    assert timed().output("timed").event_time is not None
+    assert timed().output("seen").event_time is None
+    records = [{"id": "a", "at": at} for at in (0, 900, 1_500, 400, 9_000, 20)]
+    with JobTester(StatefulJob("app", counted(timed()).sink("windows"))) as tester:
+        tester.pipe_inputs(records)
+        assert [value["n"] for value in values(tester, "windows")] == [3, 1]
+        assert tester.counts.late == 1
+
+
+def test_windows_behind_do_not_depend_on_micro_batches() -> None:
+    made = timed()
+    job = StatefulJob("app", counted(made).sink("windows"), made.output("seen").sink("seen"))
+    records = [InputRecord({"id": "ab"[n % 2], "at": 300 * n - (n % 5) * 900}, timestamp_ms=1) for n in range(30)]
+    check_batching(job, records, cuts=4, seed=1)
+
+
+def test_a_timer_puts_a_row_out_in_time_and_none_before() -> None:
+    def sets(_: str, rows: list[dict[str, Any]], state: Any) -> None:
+        state.timers.at(rows[0]["at"] + 500)
+
+    def rings(_: str, time_ms: int, state: Any) -> Iterator[Any]:
+        yield {"at": time_ms}
+
+    def rings_of_before(_: str, time_ms: int, state: Any) -> Iterator[Any]:
+        yield "timed", {"at": time_ms - 1}
+
+    records = [{"id": "a", "at": at} for at in (100, 9_000)]
+    with JobTester(StatefulJob("app", counted(timed(sets, on_timer=rings)).sink("windows"))) as tester:
+        tester.pipe_inputs(records)
+        assert [value["n"] for value in values(tester, "windows")] == [1]
+    job = StatefulJob("app", timed(sets, on_timer=rings_of_before).sink("moved"))
+    with JobTester(job) as tester, pytest.raises(ConfigurationError, match="'at' at 599, and the watermark is at 600"):
+        tester.pipe_inputs(records)
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        (lambda: processed(event_time="at"), "the source has no event time"),
+        (lambda: TIMED.group_by("id").process(moved, ["at"], event_time="at"), "no schema has that column"),
+        (
+            lambda: TIMED.group_by("id").process(moved, ["at"], outputs={"a": "at STRING"}, event_time="at"),
+            "the column 'at' of type STRING",
+        ),
+    ],
+    ids=["no time", "no column", "no time in it"],
+)
+def test_event_time_that_is_none_is_refused(of: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
+        of()
+
+
+def test_a_row_without_its_event_time_is_an_error_of_the_record() -> None:
+    def without(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+        yield "timed", {}
+
+    job = StatefulJob("app", timed(without).sink("moved"))
+    with JobTester(job) as tester, pytest.raises(ProcessError, match="an event time got None"):
+        tester.pipe_input({"id": "a", "at": 1})
+
+
 # -- a changed job --------------------------------------------------------------------------------------------------
 
 
@@ -134,9 +217,9 @@ def test_what_fits_no_output_is_an_error_of_the_record(put_out: Any, outputs: An
     def wrong(_: str, rows: list[dict[str, Any]], state: Any) -> list[Any]:
         return [put_out]
 
-    with JobTester(StatefulJob("app", processed(wrong, outputs=outputs).sink("counts"))) as tester:
-        with pytest.raises(ProcessError, match=re.escape(why)):
-            tester.pipe_input(order(1))
+    job = StatefulJob("app", processed(wrong, outputs=outputs).sink("counts"))
+    with JobTester(job) as tester, pytest.raises(ProcessError, match=re.escape(why)):
+        tester.pipe_input(order(1))
 
 
 def test_nulls_and_columns_that_are_left_out_fit() -> None:
