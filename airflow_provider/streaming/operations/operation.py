@@ -225,6 +225,11 @@ class Operation(ABC):
         return False
 
     @property
+    def timer_prefixes(self) -> Mapping[str, bytes]:
+        """By kind, what the keys of its timers begin with, before their times (`time_prefix`); none by default."""
+        return {}
+
+    @property
     def side_written(self) -> int | None:
         """Which side of a join it writes; None for none."""
         return None

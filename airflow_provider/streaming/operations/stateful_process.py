@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,12 @@ class StatefulProcess(Process):
     def clocked(self) -> bool:
         """See `Operation.clocked`."""
         return self.on_clock is not None
+
+    @property
+    def timer_prefixes(self) -> Mapping[str, bytes]:
+        """See `Operation.timer_prefixes`."""
+        kinds = (("timers", TIMER, self.on_timer), ("clock", CLOCK, self.on_clock))
+        return {kind: prefix for kind, prefix, function in kinds if function is not None}
 
     @property
     def uses_time(self) -> bool:

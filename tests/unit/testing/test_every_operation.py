@@ -19,6 +19,8 @@ import pytest
 
 from airflow_provider.control.records.status import Role
 from airflow_provider.failpoint import FailPoint, FailPoints
+from airflow_provider.streaming.operations.batch import StoreReader
+from airflow_provider.streaming.operations.timer_counts import timer_counts
 from airflow_provider.streaming.worker.standby.standby_duties import Certification
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import InputRecord, JobTester, check_batching
@@ -236,6 +238,10 @@ def assert_certified(tester: JobTester) -> None:
     """Each standby's store holds what its active's commits say, and so does each active's."""
     for task in tester._active.tasks.values():
         assert f"{task.replica.scan().result():016x}" == task.digest
+        if (record := task.commit_record) is not None:
+            # What was counted with each commit is what the store has.
+            prefixes, state = task.operation.timer_prefixes, StoreReader(task.replica)
+            assert record.timers == timer_counts(prefixes, {}, [], state)
     for task in follow(tester).tasks.values():
         certification = Certification()
         certification.tick(task, 0.0, may_begin=True)
