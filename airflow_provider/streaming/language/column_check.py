@@ -74,9 +74,13 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
         )
 
 
-def check_time_put_out(column: str, schemas: Sequence[str | None]) -> None:
+def check_time_put_out(column: str, key: Sequence[str], schemas: Sequence[str | None]) -> None:
     """Refuse an event time of `process()` that no schema of what it puts out has, or that is none in one of them."""
     timed = [columns for schema in schemas if schema and column in (columns := columns_after(schema, ()) or {})]
+    if column in key:
+        raise ConfigurationError(
+            f"process() got event_time={column!r}, which is the key's column, and so a text: give the time another."
+        )
     if not timed:
         raise ConfigurationError(
             f"process() got event_time={column!r}, and no schema has that column: name it in schema= or outputs=, such "

@@ -274,7 +274,7 @@ class GroupedStream:
         if stores or on_timer is not None or on_clock is not None or event_time is not None:
             check_kind("process() got event_time=", event_time, (str, type(None)), "the name of a column")
             operation = StatefulProcess.extended(operation, stores, on_timer, on_clock, event_time)
-            if operation.needs_time:
+            if operation.uses_time:
                 check_stream_time(self.stream)
                 refuse_missing_time("process() with timers, a ttl or an event time", self.stream)
             check_time(operation, has_time=self.stream.event_time is not None)
@@ -288,7 +288,7 @@ class GroupedStream:
         columns_made = None if schema is None else self.with_key(columns_after(schema, ()) or {})
         result = self._result("process", operation, columns_made, name)
         if event_time is not None and self.stream.event_time is not None:
-            check_time_put_out(event_time, [schema, *operation.outputs.values()])
+            check_time_put_out(event_time, self.by, [schema, *operation.outputs.values()])
             result = dataclasses.replace(result, time=EventTime(event_time, self.stream.event_time.delay_ms))
         return self._stream(result, result.time_among(columns_made))
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.user_values import output_row, with_key
 from airflow_provider.streaming.operations.batch import Pair
@@ -15,10 +16,11 @@ from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.sql_type import check_schema, parse_schema
 
 _EXAMPLE: Final = 'outputs={"refunds": "amount DOUBLE"}'
-_WHOLE: Final = (int,)
+_SHOWN_CHARS: Final = 100
+_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TAKEN: Final[Mapping[str, tuple[type, ...]]] = {
     "STRING": (str,),
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _WHOLE),
+    **dict.fromkeys(_BITS, (int,)),
     **dict.fromkeys(("FLOAT", "DOUBLE"), (float, int)),
     "DECIMAL": (Decimal, int),
     "BOOLEAN": (bool,),
@@ -90,7 +92,7 @@ def _of_output(row: tuple[Any, ...], outputs: Mapping[str, str]) -> tuple[str, A
 
 
 def _check(name: str, row: Mapping[str, Any], keys: Mapping[str, str], schema: str) -> None:
-    kinds = _kinds(schema)
+    kinds = kinds_of(schema)
     for column, value in row.items():
         if column in keys or not kinds:
             continue
@@ -98,17 +100,24 @@ def _check(name: str, row: Mapping[str, Any], keys: Mapping[str, str], schema: s
             raise ValueError(
                 f"a row of the output {name!r} has the column {column!r}, and its schema is {schema!r}: name it there"
             )
-        kind = kinds[column]
-        taken = _TAKEN.get(kind, (object,))
-        if value is not None and (not isinstance(value, taken) or (value is True or value is False) > (bool in taken)):
+        if value is not None and not _fits(value, kinds[column]):
+            shown = bounded(repr(value), _SHOWN_CHARS)
             raise ValueError(
-                f"the column {column!r} of a row of the output {name!r} is {value!r}, a {type(value).__name__}, and "
-                f"{kind} by its schema {schema!r}"
+                f"the column {column!r} of a row of the output {name!r} is {shown} ({type(value).__name__}), and "
+                f"{kinds[column]} by its schema {schema!r}"
             )
 
 
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value is of a type; of one that only Spark knows, any is."""
+    if isinstance(value, bool):
+        return kind == "BOOLEAN" or kind not in _TAKEN
+    bits = _BITS.get(kind, 0)
+    return isinstance(value, _TAKEN.get(kind, object)) and (not bits or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1))
+
+
 @functools.cache
-def _kinds(schema: str) -> Mapping[str, str]:
+def kinds_of(schema: str) -> Mapping[str, str]:
     """By column, the name of its type; empty where only Spark understands the schema."""
     return {column: kind.name for column, kind in (parse_schema(schema) or {}).items()}
 

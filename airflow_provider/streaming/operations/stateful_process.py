@@ -29,10 +29,10 @@ from airflow_provider.streaming.operations.process_state import (
     stored_key,
     time_and_target,
 )
+from airflow_provider.streaming.operations.put_out import kinds_of
 from airflow_provider.streaming.operations.stateful_calls import StatefulCalls
 from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
-from airflow_provider.streaming.terms.sql_type import parse_schema
 
 RowFunction = Callable[[str, list[Row], KeyState], Iterable[Row] | None]
 """``function(key, rows, state)`` as a `ProcessFunction`, with one row."""
@@ -97,12 +97,7 @@ class StatefulProcess(Process):
     @property
     def uses_time(self) -> bool:
         """See `Operation.uses_time`."""
-        return self.on_timer is not None or self.has_ttl
-
-    @property
-    def needs_time(self) -> bool:
-        """See `Operation.needs_time`."""
-        return self.uses_time or self.event_time is not None
+        return self.on_timer is not None or self.has_ttl or self.event_time is not None
 
     def store(self, kind: Kind, name: str) -> KeptStore | None:
         """A store that it has."""
@@ -128,15 +123,14 @@ class StatefulProcess(Process):
         """Refuse what a call put out for a time that is over: those behind were told that no such row comes.
 
         Args:
-            returned: rows, and pairs of an output's name and a row.
+            returned: rows, and pairs of an output's name and a row, as `PutOut.of` takes them.
 
         Raises:
             ValueError: a row's time is before the watermark, or none.
         """
         for one in returned if self.event_time is not None else ():
-            row = one[1] if isinstance(one, tuple) and len(one) == 2 else one
-            schema = self.outputs.get(one[0]) if row is not one else self.schema
-            if not isinstance(row, dict) or self.event_time not in (parse_schema(schema or "") or ()):
+            row, schema = (one[1], self.outputs[one[0]]) if isinstance(one, tuple) else (one, self.schema)
+            if self.event_time not in kinds_of(schema or ""):
                 continue
             if (time_ms := epoch_ms(row.get(self.event_time), "an event time")) < watermark_ms:
                 raise ValueError(
@@ -241,7 +235,7 @@ def check_time(operation: StatefulProcess, *, has_time: bool) -> None:
     Raises:
         ConfigurationError: the stream has no event time.
     """
-    if operation.needs_time and not has_time:
+    if operation.uses_time and not has_time:
         what = "on_timer=" if operation.on_timer is not None else "a ttl=" if operation.has_ttl else "event_time="
         raise ConfigurationError(
             f"process() got {what}, and the source has no event time, by which that goes: say for how long late "

@@ -132,6 +132,20 @@ def test_windows_behind_do_not_depend_on_micro_batches() -> None:
     check_batching(job, records, cuts=4, seed=1)
 
 
+def test_what_is_late_follows_from_the_rows_of_its_own_partition() -> None:
+    plain = stream("orders", schema="id STRING, at BIGINT", event_time="at", watermark="2 seconds")
+    made = plain.group_by("id").process(
+        moved, ["at"], schema="at BIGINT", outputs={"seen": "when BIGINT"}, event_time="at", name="moved"
+    )
+    with JobTester(StatefulJob("app", made.sink("moved")), partitions=2) as tester:
+        records = [
+            InputRecord({"id": "a", "at": at}, partition=to) for to, at in ((0, 9_000), (1, 10), (1, 20), (0, 1))
+        ]
+        tester.pipe_inputs(records)
+        assert sorted(value["at"] for value in values(tester, "moved")) == [10, 20, 9_000]
+        assert tester.counts.late == 1
+
+
 def test_a_timer_puts_a_row_out_in_time_and_none_before() -> None:
     def sets(_: str, rows: list[dict[str, Any]], state: Any) -> None:
         state.timers.at(rows[0]["at"] + 500)
@@ -157,11 +171,15 @@ def test_a_timer_puts_a_row_out_in_time_and_none_before() -> None:
         (lambda: processed(event_time="at"), "the source has no event time"),
         (lambda: TIMED.group_by("id").process(moved, ["at"], event_time="at"), "no schema has that column"),
         (
+            lambda: TIMED.group_by("at").process(moved, ["at"], schema="at BIGINT", event_time="at"),
+            "which is the key's column",
+        ),
+        (
             lambda: TIMED.group_by("id").process(moved, ["at"], outputs={"a": "at STRING"}, event_time="at"),
             "the column 'at' of type STRING",
         ),
     ],
-    ids=["no time", "no column", "no time in it"],
+    ids=["no time", "no column", "the key", "no time in it"],
 )
 def test_event_time_that_is_none_is_refused(of: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(why)):
@@ -202,8 +220,13 @@ def test_outputs_may_be_added_and_taken_out_over_the_same_state() -> None:
 @pytest.mark.parametrize(
     ("put_out", "outputs", "why"),
     [
-        (("refunds", {"amount": "2"}), {"refunds": REFUNDS}, "'amount' of a row of the output 'refunds' is '2', a str"),
-        (("refunds", {"amount": True}), {"refunds": REFUNDS}, "is True, a bool, and BIGINT"),
+        (
+            ("refunds", {"amount": "2"}),
+            {"refunds": REFUNDS},
+            "'amount' of a row of the output 'refunds' is '2' (str), and",
+        ),
+        (("refunds", {"amount": True}), {"refunds": REFUNDS}, "is True (bool), and BIGINT"),
+        (("refunds", {"amount": 2**63}), {"refunds": REFUNDS}, "is 9223372036854775808 (int), and BIGINT"),
         (("refunds", {"amunt": 2}), {"refunds": REFUNDS}, "has the column 'amunt', and its schema is"),
         (("refundz", {"amount": 2}), {"refunds": REFUNDS}, "out to 'refundz', and those of process() are 'refunds'"),
         (("refunds", {"amount": 2}), None, "out to 'refunds', and process() was given none"),
@@ -211,7 +234,7 @@ def test_outputs_may_be_added_and_taken_out_over_the_same_state() -> None:
         (("refunds", {"amount": 2}, 3), {"refunds": REFUNDS}, "a row that is a tuple"),
         (("refunds", {"customer": "bob"}), {"refunds": REFUNDS}, "the key is 'ann'"),
     ],
-    ids=["a text", "a bool", "no column", "no output", "no outputs", "no row", "no pair", "another key"],
+    ids=["a text", "a bool", "too large", "no column", "no output", "no outputs", "no row", "no pair", "another key"],
 )
 def test_what_fits_no_output_is_an_error_of_the_record(put_out: Any, outputs: Any, why: str) -> None:
     def wrong(_: str, rows: list[dict[str, Any]], state: Any) -> list[Any]:
