@@ -5,6 +5,7 @@ PYTHON ?= python3
 KEEP ?=
 LIMIT ?=
 WORKERS ?= 4
+SHARE ?= 1/1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -47,8 +48,8 @@ down: venv ## End what `make demo KEEP=1` left up
 test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time
 	$(PYTEST) -m "not long and not hosts and not schedules" tests
 
-test-all: need lint types archives ## The long tests too: everything that has to pass before a merge
-	$(PYTEST) -m "not hosts and not schedules" tests
+test-all: need lint types archives ## The long tests too; SHARE=1/3 runs the first third of them
+	$(PYTEST) -m "not hosts and not schedules" --share $(SHARE) tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 

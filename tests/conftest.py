@@ -45,14 +45,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
     return GroupScheduling(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share", default="1/1", help="a share of the files with long tests: 2/3 is every third, from the second on"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         marker = _MARKERS.get(_folder(item))
         if marker is not None:
             item.add_marker(marker)
+    left_out = _of_other_shares(items, config.getoption("--share"))
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
     # Tests of a group run in one worker, one after the other, because they would take the machine from each other: they
     # take longest, so they come first. Unit tests come last, because they fill every gap.
     items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, _folder(item) == "unit"))
+
+
+def _of_other_shares(items: list[pytest.Item], share: str) -> set[pytest.Item]:
+    which, _, of = share.partition("/")
+    long = [item for item in items if item.get_closest_marker("long")]
+    taken = sorted({item.path for item in long})[int(which) - 1 :: int(of)]
+    return {item for item in long if item.path not in taken}
 
 
 def _folder(item: pytest.Item) -> str:
