@@ -97,9 +97,10 @@ class _Planner:
         """
         if isinstance(origin, NamedOutput):
             self._add_made(origin.of, name, None)
-            made = self.made[id(origin.of)]
-            named = {**self.stages[made].named_outputs, str(topic): origin.output}
-            self.stages[made] = dataclasses.replace(self.stages[made], named_outputs=named)
+            at = self.made[id(origin.of)]
+            assert topic is not None, "without a sink it is refused"
+            named = {**self.stages[at].named_outputs, topic: origin.output}
+            self.stages[at] = dataclasses.replace(self.stages[at], named_outputs=named)
             return
         if (made := self.made.get(id(origin))) is None:
             if isinstance(origin, ForeignKeyJoin):

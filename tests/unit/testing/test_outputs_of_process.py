@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_provider.common.json_codec import from_json, to_json
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordTooLargeError
 from airflow_provider.streaming import StatefulJob, Stream, stream, table, window
 from airflow_provider.streaming import functions as F
@@ -92,6 +94,20 @@ def test_timers_put_rows_out_too() -> None:
     with JobTester(StatefulJob("app", made.output("refunds").sink("refunds"))) as tester:
         tester.pipe_inputs([{"id": "a", "at": 5}, {"id": "b", "at": 9}])
         assert values(tester, "refunds") == [{"id": "a", "amount": 5}, {"id": "b", "amount": 9}]
+
+
+def test_a_description_says_which_topic_is_of_which_output() -> None:
+    made = processed()
+    job = StatefulJob("app", made.sink("counts"), made.output("refunds").filter("amount > 1", name="one").sink("large"))
+
+    text = job.describe().splitlines()
+    assert "  does    process checked(amount, product) also into refunds" in text
+    assert "  writes  counts" in text
+    assert "  writes  app-large-process-repartition, of its output refunds" in text
+    assert '    s0 -->|"refunds"| t1' in job.describe("mermaid").splitlines()
+    description = job.description()
+    # As Kafka keeps it, and as it is compared with the next version.
+    assert from_json(to_json(description), JobDescription) == description
 
 
 # -- event time -----------------------------------------------------------------------------------------------------
