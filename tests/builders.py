@@ -26,6 +26,7 @@ from airflow_provider.control.records.status import (
 )
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.evaluation import Observation
+from airflow_provider.streaming.language.result import NamedOutput
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.planner.compile import TopicFacts, TypesOf
@@ -64,6 +65,7 @@ def job_of_result(
 ) -> StatefulJob:
     """A job of one result, whose store is named by itself, and not by its sink."""
     assert result.origin is not None
+    assert not isinstance(result.origin, NamedOutput)
     named = dataclasses.replace(result, origin=dataclasses.replace(result.origin, name=store))
     return StatefulJob(application_id, named if sink is None else named.sink(sink))
 

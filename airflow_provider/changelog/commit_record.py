@@ -11,6 +11,7 @@ import msgspec
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.common.store_signature import EMPTY_STATE, StoreSignature
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.state.time_segments import TimeSegments, TimeSpans
@@ -98,6 +99,8 @@ class CommitRecord:
         segment_spans: by such a store, of its spans of several segments: by the start of the last, that of the first.
         outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
             this one's among them, since its commits count them; None where this commit does not count them.
+        timers: by kind (``timers`` of event time, ``clock``), those that are set after this commit; a kind is missing
+            where the job has no function for it, or nobody has counted them yet.
     """
 
     application_id: str
@@ -124,6 +127,7 @@ class CommitRecord:
     segment_spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
     outputs: Mapping[str, int] | None = None
+    timers: Mapping[str, TimerCount] = field(default_factory=dict)
     format: int = COMMIT_FORMAT
 
     def source_offset(self, topic: str) -> int | None:

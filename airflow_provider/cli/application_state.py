@@ -13,6 +13,7 @@ from airflow_provider.cli.task_tables import (
     standby_rows,
     standby_table,
     task_totals,
+    timer_table,
 )
 from airflow_provider.cli.text import ago, causes, listed, shortened
 from airflow_provider.common.json_codec import to_plain
@@ -214,6 +215,7 @@ class ApplicationState:
                 if standbys
                 else self._tables(everything=everything)
             ),
+            *self._timers(everything=everything),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
             *([listed("uneven load:", [uneven])] if uneven else []),
@@ -232,6 +234,11 @@ class ApplicationState:
             *([f"not assigned, though the job has them: {', '.join(map(str, more))}: {advice}"] if more else []),
             *([f"assigned, though the job has them no more: {', '.join(map(str, less))}: {advice}"] if less else []),
         ]
+
+    def _timers(self, *, everything: bool) -> list[str]:
+        """The timers of the active tasks; of many tasks, of each stage."""
+        found = [(task.task, task.timers) for task, _ in self._copies() if task.role is Role.ACTIVE and task.timers]
+        return [timer_table(found, by_stage=len(found) > _MOST_ROWS and not everything)] if found else []
 
     @property
     def _instance_names(self) -> set[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from airflow_provider.cli.text import ago, causes, listed, listed_names
-from airflow_provider.common.table import seconds, table
+from airflow_provider.common.table import seconds, table, utc_cell
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
 from airflow_provider.control.records.command import RESTART
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskStatus
@@ -159,6 +160,7 @@ def _runs(status: InstanceStatus) -> bool:
 
 
 _NAMES = 4
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 def task_totals(
@@ -204,6 +206,30 @@ def task_totals(
         "lost", "records/s", "predicted RTO", "last RTO", "which",
     )  # fmt: skip
     return table(header, rows)
+
+
+def timer_table(timers: Sequence[tuple[TaskId, Mapping[str, TimerCount]]], *, by_stage: bool) -> str:
+    """How many timers are set, and when the first is due: the next one of event time by the watermark.
+
+    Args:
+        timers: by task and kind, in the order of the tasks.
+        by_stage: a line for each stage, not each task.
+    """
+    rows: dict[tuple[str, str], list[TimerCount]] = {}
+    for task, kinds in timers:
+        for kind, count in kinds.items():
+            where = f"{task.stage}_*" if by_stage else str(task)
+            rows.setdefault((where, "event time" if kind == "timers" else kind), []).append(count)
+    summed_up = {of: TimerCount.sum_of(counts) for of, counts in rows.items()}
+    cells = [(*of, f"{one.number:,}", _due(one.next_ms)) for of, one in summed_up.items()]
+    return table(("task", "timers of", "set", "next (UTC)"), cells)
+
+
+def _due(at_ms: int | None) -> str:
+    if at_ms is None:
+        return "-"
+    # A function may set a timer for any time.
+    return utc_cell(at_ms) if 0 <= at_ms < _YEAR_10000_MS else f"{at_ms} ms"
 
 
 def _sum(tasks: Sequence[TaskStatus], number: Callable[[TaskStatus], int | None]) -> str:

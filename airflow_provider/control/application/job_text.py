@@ -20,7 +20,8 @@ def description_text(job: JobDescription) -> str:
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
         lines.append(f"  store   {stage.store}" if stage.store is not None else "  store   none")
-        lines += [f"  writes  {topic}" for topic in stage.outputs]
+        named = {topic: f", of its output {name}" for topic, name in stage.named_outputs.items()}
+        lines += [f"  writes  {topic}{named.get(topic, '')}" for topic in stage.outputs]
         lines.append("")
     rows = [(topic.name, topic.kind.value, str(topic.stage), _partitions(topic)) for topic in job.topics]
     lines += table_lines(("topic", "kind", "stage", "partitions"), rows)
@@ -49,7 +50,8 @@ def _lines(job: JobDescription) -> Iterator[str]:
         yield f"s{stage.number}{_stage(stage)}"
         yield f"{ids[stage.source]} --> s{stage.number}"
         for output in stage.outputs:
-            yield f"s{stage.number} --> {ids[output]}"
+            name = stage.named_outputs.get(output)
+            yield f"s{stage.number} -->{'' if name is None else f'|{_quoted(name)}|'} {ids[output]}"
         if stage.store is not None:
             yield f"s{stage.number} --- k{stage.number}[({_quoted(stage.store)})]"
     for topic in job.topics:

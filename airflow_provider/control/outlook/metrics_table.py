@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from airflow_provider.common.table import mib, number, table, utc_cell
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
 from airflow_provider.control.records.status import Role
@@ -13,7 +14,7 @@ from airflow_provider.control.records.status import Role
 _INSTANCE = ("instance", "newest (UTC)", "host", "stores", "disk free", "tasks", "records kept")
 _TASK = (
     "task", "instance", "role", "state", "processed/s", "source lag", "changelog end", "grown/h", "lag", "lag s",
-    "store", "restored/s",
+    "store", "restored/s", "timers",
 )  # fmt: skip
 _HOUR_MS = 3_600_000
 
@@ -85,6 +86,7 @@ def _task_row(task: TaskMetrics, newest: MetricsRecord, records: Sequence[Metric
         "-" if task.lag_s is None else f"{task.lag_s:.1f}",
         mib(task.store_bytes),
         number(task.restored_records_per_s),
+        number(TimerCount.sum_of(task.timers.values()).number) if task.timers else "-",
     )
 
 

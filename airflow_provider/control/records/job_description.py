@@ -58,6 +58,7 @@ class StageDescription:
 
     Args:
         further_outputs: topics that get the same records.
+        named_outputs: by topic that gets those of an output with a name, that name.
         partitions: of its source, as many as it has tasks; None while that is not known.
         signature: what its state means, and what it reads over an internal topic, as far as that is known without
             Spark: without types; None where an earlier version of this package described it.
@@ -72,13 +73,14 @@ class StageDescription:
     store: str | None = None
     output: str | None = None
     further_outputs: tuple[str, ...] = ()
+    named_outputs: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
     signature: StoreSignature | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """All topics that it writes its records into."""
-        return (*(() if self.output is None else (self.output,)), *self.further_outputs)
+        return (*(() if self.output is None else (self.output,)), *self.further_outputs, *self.named_outputs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.common.json_codec import from_numbered_json, to_numbered_json
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
 
 METRICS_FORMAT: Final = 1
@@ -33,6 +34,7 @@ class TaskMetrics:
         restore_took_s: seconds that it took, or takes so far.
         late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
         left_out_records: its ``failed_records``; None as above.
+        timers: as in `TaskStatus`.
     """
 
     task: TaskId
@@ -51,6 +53,7 @@ class TaskMetrics:
     restore_took_s: float = 0.0
     late_records: int | None = None
     left_out_records: int | None = None
+    timers: Mapping[str, TimerCount] = field(default_factory=dict)
 
     @property
     def restored_records_per_s(self) -> float | None:
@@ -116,6 +119,7 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
         restore_took_s=task.restore.took_s,
         late_records=task.late_records,
         left_out_records=task.failed_records,
+        timers=task.timers,
     )
 
 

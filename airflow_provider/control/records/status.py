@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.task_state import Role as Role
 from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.records.task_state import TaskState as TaskState
@@ -219,6 +220,8 @@ class TaskStatus:
         failed_records: input records that could not be processed and were left out, since the application began.
         late_records: input records that came too late for what they belong to and were left out, since the
             application began.
+        timers: by kind (``timers`` of event time, ``clock``), those that the functions of a `process()` have set and
+            that have not fired, as of the last commit; of standbys too.
         stream_time_ms: the greatest event time that the task has seen, epoch ms; None where none is read.
         lost_records: offsets of input that were deleted before they were read and that the instance went on without,
             since it got the task: the next owner counts from 0. Each range is in that instance's log.
@@ -248,6 +251,7 @@ class TaskStatus:
     filtered_records: Mapping[str, int] = field(default_factory=dict)
     failed_records: int = 0
     late_records: int = 0
+    timers: Mapping[str, TimerCount] = field(default_factory=dict)
     stream_time_ms: int | None = None
     time: TimeStatus = field(default_factory=TimeStatus)
     lost_records: int = 0

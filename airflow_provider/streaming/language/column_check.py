@@ -74,6 +74,22 @@ def check_event_time(columns: Columns, column: str, where: str) -> None:
         )
 
 
+def check_time_put_out(column: str, key: Sequence[str], schemas: Sequence[str | None]) -> None:
+    """Refuse an event time of `process()` that no schema of what it puts out has, or that is none in one of them."""
+    timed = [columns for schema in schemas if schema and column in (columns := columns_after(schema, ()) or {})]
+    if column in key:
+        raise ConfigurationError(
+            f"process() got event_time={column!r}, which is the key's column, and so a text: give the time another."
+        )
+    if not timed:
+        raise ConfigurationError(
+            f"process() got event_time={column!r}, and no schema has that column: name it in schema= or outputs=, such "
+            f'as schema="{column} BIGINT".'
+        )
+    for columns in timed:
+        check_event_time(columns, column, "process(event_time=...)")
+
+
 def check_grouping(columns: Columns, key: str, method: str = "group_by()") -> None:
     """Refuse a column of `group_by()` that there is not, or that has no text of its own."""
     kind = find_column(method, key, columns)

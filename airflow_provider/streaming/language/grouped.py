@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
@@ -19,11 +19,12 @@ from airflow_provider.streaming.language.column_check import (
     check_aggregate,
     check_grouping,
     check_process_columns,
+    check_time_put_out,
     columns_after,
     find_column,
 )
 from airflow_provider.streaming.language.join import check_stream_time, refuse_missing_time
-from airflow_provider.streaming.language.result import Result
+from airflow_provider.streaming.language.result import NamedOutput, Result
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
@@ -211,7 +212,7 @@ class GroupedStream:
     def aggregated(self, operation: Aggregation, name: str | None, *, combine: bool = False) -> Result:
         """What an operation keeps of each group; see `aggregate`."""
         window = {} if self.window is None else columns_after(_WINDOW_COLUMN, ())
-        columns = self._with_key({**(window or {}), **dict.fromkeys(operation.result_names)})
+        columns = self.with_key({**(window or {}), **dict.fromkeys(operation.result_names)})
         return self._result("aggregate", operation, columns, name, combine=combine)
 
     def newest(self, name: str | None) -> Table:
@@ -235,6 +236,8 @@ class GroupedStream:
         stores: Sequence[KeptStore] = (),
         on_timer: TimerFunction | None = None,
         on_clock: TimerFunction | None = None,
+        outputs: Mapping[str, str] | None = None,
+        event_time: str | None = None,
     ) -> Stream:
         """Call a Python function once per key and micro-batch; with stores or timers, once per row.
 
@@ -254,18 +257,26 @@ class GroupedStream:
             on_timer: ``function(key, time_ms, state)``, called when the watermark reaches a time that was set with
                 ``state.timers.at(...)``; it returns rows, too. It needs a stream with an event time.
             on_clock: the same for ``state.clock.at(...)``, by the clock of the instance, also where nothing comes.
+            outputs: by name the schema, as of `schema`, of what the functions put out beside: a row of one is returned
+                as a pair, ``("refunds", {"amount": 1.0})``, has no other columns, and values of their types. It is the
+                stream ``.output("refunds")`` of what this returns. What nobody reads is left.
+            event_time: the column with the event time of what is put out, in each schema that has it: epoch ms as a
+                BIGINT, or a TIMESTAMP; the others have none. It needs a stream with an event time, whose late rows are
+                left out and counted. A row that is put out for a time before the watermark counts as raised.
 
         Raises:
-            ConfigurationError: the function is none, or a column does not exist or cannot be read by Python.
+            ConfigurationError: the function is none, a schema is, no schema has the event time's column, or a column
+                does not exist or cannot be read by Python.
         """
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")
-        operation = Process.of(function, columns, timeout_s, version, self._parts, schema)
-        if stores or on_timer is not None or on_clock is not None:
-            operation = StatefulProcess.extended(operation, stores, on_timer, on_clock)
+        operation = Process.of(function, columns, timeout_s, version, self._parts, schema, outputs)
+        if stores or on_timer is not None or on_clock is not None or event_time is not None:
+            check_kind("process() got event_time=", event_time, (str, type(None)), "the name of a column")
+            operation = StatefulProcess.extended(operation, stores, on_timer, on_clock, event_time)
             if operation.uses_time:
                 check_stream_time(self.stream)
-                refuse_missing_time("process() with timers or a ttl", self.stream)
+                refuse_missing_time("process() with timers, a ttl or an event time", self.stream)
             check_time(operation, has_time=self.stream.event_time is not None)
         if (known := self.columns) is not None:
             check_process_columns(known, operation.columns)
@@ -274,8 +285,16 @@ class GroupedStream:
                 f"group_by() got {self.window.text} for process(): its function keeps one state for each key. Use "
                 "aggregate(), or make the window a part of the key with with_column()."
             )
-        columns_made = None if schema is None else self._with_key(columns_after(schema, ()) or {})
-        return self._stream(self._result("process", operation, columns_made, name), None)
+        columns_made = None if schema is None else self.with_key(columns_after(schema, ()) or {})
+        result = self._result("process", operation, columns_made, name)
+        if event_time is not None and self.stream.event_time is not None:
+            check_time_put_out(event_time, self.by, [schema, *operation.outputs.values()])
+            result = dataclasses.replace(result, time=EventTime(event_time, self.stream.event_time.delay_ms))
+        return self._stream(result, result.time_among(columns_made))
+
+    def further(self, output: NamedOutput) -> Stream:
+        """See `Stream.output`."""
+        return self._stream(output, output.of.time_among(output.columns))
 
     def apply(self, operation: Operation, *, name: str | None = None) -> Stream:
         """Do with the rows of each key what an operation of your own says; what it puts out goes to a sink.
@@ -362,14 +381,14 @@ class GroupedStream:
                 raise ConfigurationError(f"aggregate(), in {aggregate.name!r}, with filter=: {error}") from None
         return dataclasses.replace(self, stream=stream)
 
-    def _with_key(self, columns: Columns) -> Columns:
+    def with_key(self, columns: Columns) -> Columns:
         """The columns of a result's rows: those of the key first, that of the record last."""
         known = self.stream.columns
         key = {name: None if known is None else find_column("group_by()", name, known) for name in self.by}
         record = (columns_after(None, ()) or {})[RECORD]
         return {**key, **{name: kind for name, kind in columns.items() if name != RECORD}, RECORD: record}
 
-    def _stream(self, result: Result, time: EventTime | None) -> Stream:
+    def _stream(self, result: Result | NamedOutput, time: EventTime | None) -> Stream:
         return dataclasses.replace(
             self.stream,
             topic=result.text,

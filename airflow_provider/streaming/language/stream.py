@@ -28,7 +28,7 @@ from airflow_provider.streaming.language.join import (
     refuse_interval,
     refuse_other_rows,
 )
-from airflow_provider.streaming.language.result import KeptTable, Result
+from airflow_provider.streaming.language.result import KeptTable, NamedOutput, Result
 from airflow_provider.streaming.language.selection import column_step, filter_step, key_after, selection
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.table import Table
@@ -63,7 +63,7 @@ class Stream:
     key: str | None = None
     steps: tuple[Step, ...] = ()
     declared_time: EventTime | None = None
-    origin: Join | Result | KeptTable | None = None
+    origin: Join | Result | NamedOutput | KeptTable | None = None
     others: tuple[Stream, ...] = ()
     of_changes: bool = False
 
@@ -146,6 +146,27 @@ class Stream:
         step = column_step(name, expression)
         stays = self.key is None or name.lower() != self.key.lower()
         return self._with(step, self.key if stays else None)
+
+    def output(self, name: str) -> Stream:
+        """What a function of `process()` puts out under a name: a stream with columns of its own, and the same key.
+
+        ::
+
+            checked = orders.process(check, ["amount"], outputs={"refunds": "amount DOUBLE"})
+            refunds = checked.output("refunds").filter("amount > 10", name="small")
+
+        Args:
+            name: one of those that were given to ``process(outputs=...)``.
+
+        Raises:
+            ConfigurationError: there is no such output, or this is not what `process()` returned.
+        """
+        if not isinstance(self.origin, Result) or not self.is_made:
+            raise ConfigurationError(
+                f"output() got {name!r}, of a stream that is not what process() returned: keep that in a variable, and "
+                "call output() of it before any other method."
+            )
+        return self.origin.grouped.further(self.origin.output(name))
 
     def union(self, *others: Stream) -> Stream:
         """The rows of several streams, which have the same columns, in any order.

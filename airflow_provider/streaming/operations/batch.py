@@ -40,6 +40,7 @@ class Changes:
         state: pairs of key and new state; None deletes it.
         failed: of the rows that were left out, in the order of their offsets.
         dropped: by name, how many records the operation dropped, as filters do.
+        named: by output with a name (`Operation.outputs`), what it has beside `output`.
         output_offsets: of the rows that `output` has, in its order, where an operation lets rows through; empty where
             it makes others of them.
     """
@@ -49,11 +50,14 @@ class Changes:
     failed: Sequence[FunctionError] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     output_offsets: Sequence[int] = ()
+    named: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
     def then(self, more: Changes) -> Changes:
         """The same, and what followed from it."""
         state = {**dict(self.state), **dict(more.state)}
-        return dataclasses.replace(self, state=sorted(state.items()), output=[*self.output, *more.output])
+        named = {name: [*self.named.get(name, ()), *more.named.get(name, ())] for name in {**self.named, **more.named}}
+        output = [*self.output, *more.output]
+        return dataclasses.replace(self, state=sorted(state.items()), output=output, named=named)
 
     def also_failed(self, failed: Sequence[FunctionError]) -> Changes:
         """The same, where further rows were left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, StateReader
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, Pair, StateReader
 
 _KEY_CHARS: Final = 200
 
@@ -48,10 +48,12 @@ class Limits:
 
     Args:
         output: of the sink that takes the least; None where there is none.
+        named: the same by output with a name, of those that are written.
     """
 
     state: TopicLimit
     output: TopicLimit | None
+    named: Mapping[str, TopicLimit] = field(default_factory=dict)
 
     def of_state(self, changes: Changes) -> dict[bytes, str]:
         """By key, why its new state does not fit."""
@@ -63,7 +65,13 @@ class Limits:
 
     def of(self, changes: Changes) -> dict[bytes, str]:
         """By key, why what became of it does not fit."""
-        return self.of_state(changes) | self.of_output(changes.output)
+        large = self.of_state(changes) | self.of_output(changes.output)
+        for limit, pairs in self._named(changes):
+            large |= _excesses("output", limit, pairs)
+        return large
+
+    def _named(self, changes: Changes) -> list[tuple[TopicLimit, Sequence[Pair]]]:
+        return [(self.named[name], pairs) for name, pairs in changes.named.items() if name in self.named]
 
     def check_results(self, changes: Changes) -> None:
         """Refuse what comes out, or is kept, as time goes on, where its topic does not take it.
@@ -71,7 +79,7 @@ class Limits:
         What it is made of is committed, most often: no record of the batch is to blame, and none can be left out for
         it.
         """
-        for limit, pairs in ((self.output, changes.output), (self.state, changes.state)):
+        for limit, pairs in ((self.output, changes.output), (self.state, changes.state), *self._named(changes)):
             if limit is None:
                 continue
             topic, most = limit.topic, limit.bytes
@@ -141,6 +149,7 @@ def row_by_row(
     kept = [at for at, pair in enumerate(changes.output) if pair[0] not in large]
     output = [changes.output[at] for at in kept]
     output_offsets = [changes.output_offsets[at] for at in kept] if changes.output_offsets else []
+    named = {name: [pair for pair in pairs if pair[0] not in large] for name, pairs in changes.named.items()}
     failed = list(changes.failed)
     dropped = Counter[str]()
     if changes.dropped:
@@ -162,6 +171,8 @@ def row_by_row(
             failed += one.failed if reason is None else [too_large(row, 0, reason)]
             if reason is None and not one.failed:
                 output += one.output
+                for name, pairs in one.named.items():
+                    named.setdefault(name, []).extend(pairs)
                 output_offsets += one.output_offsets
                 dropped.update(one.dropped)
                 now.update(one.state)
@@ -169,4 +180,4 @@ def row_by_row(
         state |= {of: value for of, value in now.items() if value != known.get(of)}
     ordered = [(key, state[key]) for key in known if key in state]
     failed.sort(key=lambda error: error.offset)
-    return Changes(ordered, output, failed, dict(dropped), output_offsets)
+    return Changes(ordered, output, failed, dict(dropped), output_offsets, named)

@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -195,6 +196,13 @@ class Operation(ABC):
         def columns(self) -> tuple[str, ...]:
             """The input columns that it reads, besides the key."""
 
+        @property
+        def outputs(self) -> Mapping[str, str]:
+            """By name the schema of the rows that it puts out beside (`Changes.named`), in Spark DDL; else none."""
+
+    else:
+        outputs: ClassVar = MappingProxyType({})
+
     # -- what is written for it, and by it -----------------------------------------------------------------------
 
     @property
@@ -215,6 +223,11 @@ class Operation(ABC):
     def clocked(self) -> bool:
         """Whether something may come out by the clock: `close` is asked in each call, also where nothing has come."""
         return False
+
+    @property
+    def timer_prefixes(self) -> Mapping[str, bytes]:
+        """By kind, what the keys of its timers begin with, before their times (`time_prefix`); none by default."""
+        return {}
 
     @property
     def side_written(self) -> int | None:
@@ -245,6 +258,14 @@ class Operation(ABC):
     def written_keys(self, key_name: str) -> tuple[str, ...]:
         """The columns of what it puts out that hold the key, or parts of it, as text; none by default."""
         return ()
+
+    def of_output(self, name: str) -> Operation:
+        """The same, as those know it who read one of its outputs with a name: `writes` is of that one.
+
+        Args:
+            name: one of `outputs`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no output {name!r}")
 
     # -- what its state means ------------------------------------------------------------------------------------
 

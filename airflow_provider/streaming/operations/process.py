@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import key_parts
 from airflow_provider.streaming.json.types import json_schema, type_name
-from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
+from airflow_provider.streaming.json.user_values import decode_state, encode_state, rows_of
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
+from airflow_provider.streaming.operations.put_out import PutOut, check_outputs
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
 
 _SEARCH_S: Final = 10.0
@@ -31,7 +33,8 @@ _SEARCH_S: Final = 10.0
 
 Row = dict[str, Any]
 ProcessFunction = Callable[[str, list[Row], "ValueState"], Iterable[Row] | None]
-"""``function(key, rows, state)``: returns the output rows of this key, or None for none."""
+"""``function(key, rows, state)``: returns the output rows of this key, or None for none; a row of an output with a name
+as a pair, ``("refunds", row)``."""
 
 
 class ValueState:
@@ -86,6 +89,7 @@ class Process(Operation):
         version: of the state, as the function's author counts.
         by: the columns of a key of several, for the output; empty for one.
         schema: of the rows that it returns, in Spark DDL; None where nothing follows.
+        outputs: by name, the schema of the rows of its further outputs.
     """
 
     function: ProcessFunction
@@ -94,6 +98,7 @@ class Process(Operation):
     version: int = 1
     by: tuple[str, ...] = ()
     schema: str | None = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -104,6 +109,7 @@ class Process(Operation):
         version: int,
         by: tuple[str, ...] = (),
         schema: str | None = None,
+        outputs: object = None,
     ) -> Process:
         """What `process()` was asked for.
 
@@ -118,7 +124,8 @@ class Process(Operation):
         check_process_function(function)
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
         check_kind("process() got version=", version, int, "a whole number, such as 2")
-        return cls(function, tuple(columns), timeout_s, version, by, schema)
+        named = {} if outputs is None else check_outputs(outputs)
+        return cls(function, tuple(columns), timeout_s, version, by, schema, named)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
@@ -133,6 +140,10 @@ class Process(Operation):
         """See `Operation.written_keys`."""
         return self.by or (key_name,)
 
+    def of_output(self, name: str) -> Process:
+        """See `Operation.of_output`."""
+        return dataclasses.replace(self, schema=self.outputs[name])
+
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`."""
         encoded = pc.dictionary_encode(batch.rows.column("__key").combine_chunks())
@@ -142,11 +153,17 @@ class Process(Operation):
         grouped = GroupedProcess(self, batch.key_name, keys, ordered, sizes.tolist())
         return grouped.apply(state.get_many(keys), tolerant)
 
+    def put_out(self, returned: Sequence[Any], key_name: str, key: bytes) -> PutOut:
+        """What a call came to; raises as `PutOut.of`."""
+        names = key_parts(key_name, self.by, key.decode("utf-8", "replace")) if returned else {}
+        return PutOut.of(returned, key, names, self.outputs)
+
     @property
     def text(self) -> str:
         """See `Operation.text`."""
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"process {name}({', '.join(self.columns)})"
+        further = f" also into {', '.join(self.outputs)}" if self.outputs else ""
+        return f"process {name}({', '.join(self.columns)}){further}"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: what `ValueState.get` returns."""
@@ -170,7 +187,7 @@ class GroupedProcess:
     def apply(self, old: Sequence[bytes | None], tolerant: bool) -> Changes:
         """See `Operation.merge`."""
         state_changes: list[tuple[bytes, bytes | None]] = []
-        output: list[tuple[bytes, bytes]] = []
+        output = PutOut.nothing()
         failed: list[FunctionError] = []
         at = 0
         for key, size, before in zip(self.keys, self._sizes, old, strict=True):
@@ -184,9 +201,10 @@ class GroupedProcess:
                 failed += bad
             if called.changed and not (called.state is None and before is None):
                 state_changes.append((key, called.state))
-            output += called.output
+            output.add(called.output)
             at += size
-        return Changes(state_changes, output, sorted(failed, key=lambda failure: failure.offset))
+        failed.sort(key=lambda failure: failure.offset)
+        return Changes(state_changes, output.rows, failed, named=output.named)
 
     def _call(self, key: bytes, rows: range, given: list[Row], before: bytes | None) -> _Called:
         text = key.decode("utf-8", "replace")
@@ -195,9 +213,8 @@ class GroupedProcess:
             raise FunctionError(self._offsets[at], text, self._unreadable[at])
         try:
             with time_limit(self._operation.timeout_s):
-                results = rows_of(self._operation.function(text, given, state))
-            names = key_parts(self._key_name, self._operation.by, text) if results else {}
-            output = [(key, output_row(with_key(names, row))) for row in results]
+                returned = rows_of(self._operation.function(text, given, state))
+            output = self._operation.put_out(returned, self._key_name, key)
         except MemoryError:
             raise  # the host's: no record is to blame, and none may be skipped for it
         except Exception as error:
@@ -229,13 +246,13 @@ class GroupedProcess:
     def _call_each(self, key: bytes, rows: range, before: bytes | None) -> tuple[_Called, list[FunctionError]]:
         """Row by row, so that only those that raise are left out. No function can rely on where batches end."""
         changed, state, failed = False, before, list[FunctionError]()
-        output: list[tuple[bytes, bytes]] = []
+        output = PutOut.nothing()
         for called in self._one_by_one(key, rows, before):
             if isinstance(called, FunctionError):
                 failed.append(called)
                 continue
             changed, state = changed or called.changed, called.state if called.changed else state
-            output += called.output
+            output.add(called.output)
         return _Called(changed, state, output), failed
 
     def _of_first_row(self, error: FunctionError, key: bytes, rows: range, before: bytes | None) -> FunctionError:
@@ -261,7 +278,7 @@ class _Called(NamedTuple):
 
     changed: bool
     state: bytes | None
-    output: list[tuple[bytes, bytes]]
+    output: PutOut
 
 
 def python_rows(rows: pa.Table) -> tuple[list[Row], dict[int, str]]:

@@ -348,7 +348,7 @@ class Timers:
         Args:
             when: epoch ms, or a datetime with a zone. One that is over already fires right after this call.
         """
-        time_ms = _epoch_ms(when)
+        time_ms = epoch_ms(when)
         if self._without:
             raise ValueError(self._without)
         if self._fired_ms is not None and time_ms <= self._fired_ms:
@@ -360,15 +360,20 @@ class Timers:
 
     def delete(self, when: int | dt.datetime) -> None:
         """Take a timer back, if there is one."""
-        self._put(_epoch_ms(when), None)
+        self._put(epoch_ms(when), None)
 
 
-def _epoch_ms(when: object) -> int:
+def epoch_ms(when: object, what: str = "a timer") -> int:
+    """A time in epoch ms.
+
+    Raises:
+        ValueError: it is none; the message says that `what` got it.
+    """
     if isinstance(when, dt.datetime) and when.tzinfo is not None:
         return (when - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
     if isinstance(when, int) and not isinstance(when, bool) and abs(when) < -NO_WATERMARK:
         return when
-    raise ValueError(f"a timer got {when!r}: give a whole number, epoch ms, or a datetime with a zone")
+    raise ValueError(f"{what} got {when!r}: give a whole number, epoch ms, or a datetime with a zone")
 
 
 class KeyState(ValueState):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.json.json_rows import key_parts
-from airflow_provider.streaming.json.user_values import decode_state, encode_state, output_row, rows_of, with_key
+from airflow_provider.streaming.json.user_values import decode_state, encode_state, rows_of
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.limits import Limits, TooLargeError
 from airflow_provider.streaming.operations.open_state import OpenState
@@ -29,6 +28,7 @@ from airflow_provider.streaming.operations.process_state import (
     time_and_target,
     timed_key,
 )
+from airflow_provider.streaming.operations.put_out import PutOut
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class StatefulCalls:
         self._now, self._end, self._clock_ms = mark_ms, end_ms, clock_ms
         # Of event time, with the looks at what has a ttl; and of the clock.
         self._due, self._rings = list[tuple[int, bytes, bytes]](), list[tuple[int, bytes]]()
-        self.output = list[tuple[bytes, bytes | None]]()
+        self._output = PutOut.nothing()
         prefixes = [EXPIRY] if operation.has_ttl else []
         self._expect([*prefixes, TIMER] if operation.on_timer is not None else prefixes, end_ms)
 
@@ -98,7 +98,7 @@ class StatefulCalls:
 
     def changes(self, failed: Iterable[FunctionError] = ()) -> Changes:
         """What all calls came to."""
-        return Changes(self._open.changes, self.output, list(failed))
+        return Changes(self._open.changes, self._output.rows, list(failed), named=self._output.named)
 
     def advance(self, mark_ms: int) -> None:
         """The watermark goes on, and what is due by then comes out.
@@ -198,15 +198,16 @@ class StatefulCalls:
             self._timers(CLOCK, group, NO_WATERMARK if self._clock_ms is None else self._clock_ms, fired),
         )
         with time_limit(operation.timeout_s):
-            results = rows_of(function(text, given, state))
-        names = key_parts(self._key_name, operation.by, text) if results else {}
-        output = [(group, output_row(with_key(names, row))) for row in results]
+            returned = rows_of(function(text, given, state))
+        output = operation.put_out(returned, self._key_name, group)
+        operation.check_times(returned, moment.now_ms)
         if state.changed:
             self._open.put(group, encode_state(state.get()) if state.exists() else None)
         if self._limits is not None:
-            for reason in self._limits.of(Changes(self._open.changed_by_call, output)).values():
+            changes = Changes(self._open.changed_by_call, output.rows, named=output.named)
+            for reason in self._limits.of(changes).values():
                 raise _LargeError(reason)
-        self.output += output
+        self._output.add(output)
 
     def _timers(self, prefix: bytes, group: bytes, now_ms: int, fired: tuple[bytes, int] | None) -> Timers:
         function, name = (

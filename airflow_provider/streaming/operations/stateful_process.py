@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError
@@ -22,12 +24,14 @@ from airflow_provider.streaming.operations.process_state import (
     KeyState,
     Kind,
     check_stores,
+    epoch_ms,
     group_of,
     stored_key,
     time_and_target,
 )
+from airflow_provider.streaming.operations.put_out import kinds_of
 from airflow_provider.streaming.operations.stateful_calls import StatefulCalls
-from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK
+from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 RowFunction = Callable[[str, list[Row], KeyState], Iterable[Row] | None]
@@ -46,15 +50,19 @@ class StatefulProcess(Process):
     Args:
         on_timer: of timers of event time.
         on_clock: of those of the clock.
+        event_time: the column of what it puts out that holds the time of that; None where nobody asks for it.
     """
 
     stores: tuple[KeptStore, ...] = ()
     on_timer: TimerFunction | None = None
     on_clock: TimerFunction | None = None
+    event_time: str | None = None
 
     @classmethod
-    def extended(cls, process: Process, stores: object, on_timer: object, on_clock: object) -> StatefulProcess:
-        """A `process()` with stores and timers.
+    def extended(
+        cls, process: Process, stores: object, on_timer: object, on_clock: object, event_time: str | None = None
+    ) -> StatefulProcess:
+        """A `process()` with stores and timers, or whose rows have a time.
 
         Raises:
             ConfigurationError: an argument is not what it has to be.
@@ -67,6 +75,7 @@ class StatefulProcess(Process):
             stores=check_stores(stores),
             on_timer=on_timer,  # type: ignore[arg-type]  # it was just checked
             on_clock=on_clock,  # type: ignore[arg-type]
+            event_time=event_time,
         )
 
     @property
@@ -80,9 +89,15 @@ class StatefulProcess(Process):
         return self.on_clock is not None
 
     @property
+    def timer_prefixes(self) -> Mapping[str, bytes]:
+        """See `Operation.timer_prefixes`."""
+        kinds = (("timers", TIMER, self.on_timer), ("clock", CLOCK, self.on_clock))
+        return {kind: prefix for kind, prefix, function in kinds if function is not None}
+
+    @property
     def uses_time(self) -> bool:
         """See `Operation.uses_time`."""
-        return self.on_timer is not None or self.has_ttl
+        return self.on_timer is not None or self.has_ttl or self.event_time is not None
 
     def store(self, kind: Kind, name: str) -> KeptStore | None:
         """A store that it has."""
@@ -95,9 +110,33 @@ class StatefulProcess(Process):
     # -- a batch -------------------------------------------------------------------------------------------------
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`: nothing is late."""
+        """See `Operation.place`."""
         marks, after = batch.watermarks(delay_ms)
-        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after)
+        in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
+        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
+
+    def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
+        """See `Operation.comes_in_time`: nothing is late, unless what comes of it would be, behind."""
+        return super().comes_in_time(event_ms, marks) if self.event_time is None else event_ms >= marks
+
+    def check_times(self, returned: Sequence[Any], watermark_ms: int) -> None:
+        """Refuse what a call put out for a time that is over: those behind were told that no such row comes.
+
+        Args:
+            returned: rows, and pairs of an output's name and a row, as `PutOut.of` takes them.
+
+        Raises:
+            ValueError: a row's time is before the watermark, or none.
+        """
+        for one in returned if self.event_time is not None else ():
+            row, schema = (one[1], self.outputs[one[0]]) if isinstance(one, tuple) else (one, self.schema)
+            if self.event_time not in kinds_of(schema or ""):
+                continue
+            if (time_ms := epoch_ms(row.get(self.event_time), "an event time")) < watermark_ms:
+                raise ValueError(
+                    f"a row was put out with {self.event_time!r} at {time_ms}, and the watermark is at {watermark_ms} "
+                    "already: those behind wait for no such row. Give it a time that is not over, such as the timer's"
+                )
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: row after row, in the order of the topic."""
@@ -154,7 +193,7 @@ class StatefulProcess(Process):
         calls.advance(end)
         calls.ring()
         more = calls.changes()
-        return changes.then(more) if more.state or more.output else changes
+        return changes.then(more) if more.state or more.output or more.named else changes
 
     # -- what people see -----------------------------------------------------------------------------------------
 
@@ -191,13 +230,13 @@ class StatefulProcess(Process):
 
 
 def check_time(operation: StatefulProcess, *, has_time: bool) -> None:
-    """Refuse timers of event time and a ttl where there is none.
+    """Refuse timers of event time, a ttl and an event time of what it puts out where there is none.
 
     Raises:
         ConfigurationError: the stream has no event time.
     """
     if operation.uses_time and not has_time:
-        what = "on_timer=" if operation.on_timer is not None else "a ttl="
+        what = "on_timer=" if operation.on_timer is not None else "a ttl=" if operation.has_ttl else "event_time="
         raise ConfigurationError(
             f"process() got {what}, and the source has no event time, by which that goes: say for how long late "
             "records are waited for with watermark='10 minutes' where the source is named, and which column is the "

@@ -105,7 +105,9 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
         stage, rows = _compiled(job, plan, topics, written, types_of)
         stages.append(stage)
         for topic in between.intersection(plan.outputs):
-            first = written.setdefault((topic, plan.operation.side_written), rows)
+            name = plan.named_outputs.get(topic)
+            into = rows if name is None else dataclasses.replace(rows, operation=plan.operation.of_output(name))
+            first = written.setdefault((topic, plan.operation.side_written), into)
             check_union(first.topic, _sql_types(plan, first), rows.topic, _sql_types(plan, rows))
     return CompiledJob(job.application_id, _with_internal_rows(_with_time(job.stages, stages)))
 
@@ -305,6 +307,7 @@ def _spec(
         ),
         sink_topic=plan.output_topic,
         further_outputs=plan.further_outputs,
+        named_outputs=plan.named_outputs,
         sink_partitions=None if plan.spread == "key" else topics.partitions[str(plan.output_topic)],
         spread=plan.spread,
         transaction_timeout_ms=job.transaction_timeout_ms,

@@ -24,6 +24,7 @@ from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.language.join import Join
+from airflow_provider.streaming.language.result import NamedOutput
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
@@ -92,6 +93,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 store=stage.store,
                 output=stage.output_topic,
                 further_outputs=stage.further_outputs,
+                named_outputs=stage.named_outputs,
                 partitions=topics[stage.source_topic].partitions,
                 signature=_signature(stage, stages),
             )
@@ -186,7 +188,9 @@ class StatefulJob:
             )
         for sink in self.sinks:
             check_kind("StatefulJob() got ", sink, (Sink, Stream, Table), 'sinks, such as counts.sink("word-counts")')
-            if not isinstance(sink, Sink) and (sink.origin is None or sink.steps or isinstance(sink.origin, Join)):
+            if not isinstance(sink, Sink) and (
+                sink.origin is None or sink.steps or isinstance(sink.origin, (Join, NamedOutput))
+            ):
                 raise ConfigurationError(
                     f"Job {self.application_id!r} got the {type(sink).__name__.lower()} {sink.topic!r} without sink(): "
                     "write it to a topic, or give what aggregate() or process() makes, whose state is kept."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from airflow_provider.errors import ConfigurationError
@@ -34,6 +34,7 @@ class StagePlan:
         output_topic: the sink, or the repartition topic that a later stage reads; None for none.
         further_outputs: topics that get the same records as `output_topic`, in the same transactions: a join that
             several branches use is made once, and each of them has what it reads, or writes, to itself.
+        named_outputs: by topic that gets records of an output with a name, that name.
         output_partitions: of a repartition topic that it writes; None for as many as its source has.
         rekeys: whether, where `internal`, the key is that of a column all the same, and not the record's.
         feeds: whether `output_topic` is a repartition topic. Several stages may write one: it has as many partitions as
@@ -62,6 +63,7 @@ class StagePlan:
     store: str | None
     output_topic: str | None = None
     further_outputs: tuple[str, ...] = ()
+    named_outputs: Mapping[str, str] = field(default_factory=dict)
     output_partitions: int | None = None
     rekeys: bool = False
     feeds: bool = False
@@ -76,7 +78,8 @@ class StagePlan:
     @property
     def outputs(self) -> tuple[str, ...]:
         """All topics that it writes its records into."""
-        return (*(() if self.output_topic is None else (self.output_topic,)), *self.further_outputs)
+        first = () if self.output_topic is None else (self.output_topic,)
+        return (*first, *self.further_outputs, *self.named_outputs)
 
     @property
     def keyed(self) -> bool:

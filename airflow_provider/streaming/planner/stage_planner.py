@@ -12,7 +12,7 @@ from airflow_provider.kafka.names import check_name, repartition_topic
 from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.language.join import ForeignKeyJoin, Join
-from airflow_provider.streaming.language.result import KeptTable, Result
+from airflow_provider.streaming.language.result import KeptTable, NamedOutput, Result
 from airflow_provider.streaming.language.sink import KeyedRows, Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
@@ -86,7 +86,7 @@ class _Planner:
             self._add_made(of.origin, _store_name(of.origin, topic), topic)
 
     def _add_made(
-        self, origin: Join | Result | KeptTable, name: str, topic: str | None, *, feeds: bool = False
+        self, origin: Join | Result | NamedOutput | KeptTable, name: str, topic: str | None, *, feeds: bool = False
     ) -> None:
         """The stages of what makes rows, which write them into a topic.
 
@@ -95,6 +95,13 @@ class _Planner:
         Args:
             feeds: whether that is an internal topic.
         """
+        if isinstance(origin, NamedOutput):
+            self._add_made(origin.of, name, None)
+            at = self.made[id(origin.of)]
+            assert topic is not None, "without a sink it is refused"
+            named = {**self.stages[at].named_outputs, topic: origin.output}
+            self.stages[at] = dataclasses.replace(self.stages[at], named_outputs=named)
+            return
         if (made := self.made.get(id(origin))) is None:
             if isinstance(origin, ForeignKeyJoin):
                 self._add_foreign_join(origin, name, topic, feeds=feeds)
@@ -342,7 +349,7 @@ def _suffix(number: int) -> str:
     return f"-{number + 1}" if number else ""
 
 
-def _store_name(origin: Join | Result | KeptTable, topic: str | None) -> str:
+def _store_name(origin: Join | Result | NamedOutput | KeptTable, topic: str | None) -> str:
     """Of the store and the internal topic: the user's, else that of the sink, which no other branch has."""
     if origin.name is not None:
         return origin.name

@@ -15,6 +15,7 @@ from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.json.spark_json import SparkJson
+from airflow_provider.streaming.operations.batch import Changes, Pair
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.operations.stream_time import StreamTime
@@ -97,7 +98,7 @@ class StageSpec:
 
     Args:
         sink_topic: where the output goes: the user's topic, or one that a later stage reads; None for none.
-        further_outputs: as of `StagePlan`.
+        further_outputs, named_outputs: as of `StagePlan`.
         sink_partitions: how many the first has, where the tasks say themselves into which they write; else None.
         spread: into which partitions of the sink topic the output goes (`StagePlan.spread`).
         certify_interval_s: between two comparisons of a standby's store with its active's; None for never.
@@ -115,6 +116,7 @@ class StageSpec:
     store: StoreSpec
     sink_topic: str | None = None
     further_outputs: tuple[str, ...] = ()
+    named_outputs: Mapping[str, str] = field(default_factory=dict)
     sink_partitions: int | None = None
     spread: Spread = "key"
     transaction_timeout_ms: int = 60_000
@@ -142,16 +144,29 @@ class StageSpec:
     @property
     def outputs(self) -> tuple[str, ...]:
         """All topics that the output goes to."""
+        return (*self._unnamed_outputs, *self.named_outputs)
+
+    @property
+    def _unnamed_outputs(self) -> tuple[str, ...]:
         return (*(() if self.sink_topic is None else (self.sink_topic,)), *self.further_outputs)
+
+    def written(self, changes: Changes) -> dict[str, Sequence[Pair]]:
+        """By topic, the records that it gets; what no topic gets, because nobody reads it, is left."""
+        written = dict.fromkeys(self._unnamed_outputs, changes.output)
+        return written | {topic: changes.named.get(name, ()) for topic, name in self.named_outputs.items()}
 
     @property
     def limits(self) -> Limits:
         """How large what a record comes to may be."""
-        narrowest = min(self.outputs, key=self.record_limit, default=None)
-        return Limits(
-            TopicLimit(self.changelog, self.pair_limit(self.changelog)),
-            None if narrowest is None else TopicLimit(narrowest, self.pair_limit(narrowest)),
-        )
+        named = dict[str, TopicLimit]()
+        # The narrowest of several comes last.
+        for topic in sorted(self.named_outputs, key=self.record_limit, reverse=True):
+            named[self.named_outputs[topic]] = self._limit(topic)
+        narrowest = min(self._unnamed_outputs, key=self.record_limit, default=None)
+        return Limits(self._limit(self.changelog), None if narrowest is None else self._limit(narrowest), named)
+
+    def _limit(self, topic: str) -> TopicLimit:
+        return TopicLimit(topic, self.pair_limit(topic))
 
     def output_partitions(self, task: int) -> Sequence[int] | None:
         """The partitions of the sink topic that a task writes each record to; None where its key decides."""

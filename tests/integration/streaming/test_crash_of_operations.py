@@ -40,7 +40,7 @@ from airflow_provider.testing.records import value_bytes
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types_of_source
 from tests.integration.streaming.application import RESTORE_S, WorkerDiedError, WorkerProcess
 from tests.integration.streaming.committed import commits, consumer_of, records_of
-from tests.unit.testing.operations import OPERATIONS, bought
+from tests.unit.testing.operations import OPERATIONS, bought, sorted_out
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
@@ -54,7 +54,18 @@ SOURCES: Final = ("orders", "customers", "limits", "shown", "clicks")
 SHOWN: Final = "stream-stream-outer"
 NEWEST: Final = ("both-tables", "per-country", "large-limits")
 """Tables: how often a key comes out depends on where micro-batches end."""
-SINKS: Final = ("windows", "sessions", "unique", "enriched", "enriched-by-id", "attributed", "bought", *NEWEST)
+SINKS: Final = (
+    "windows",
+    "sessions",
+    "unique",
+    "enriched",
+    "enriched-by-id",
+    "attributed",
+    "bought",
+    "sorted",
+    "paid",
+    *NEWEST,
+)
 
 
 def job_of(application_id: str) -> StatefulJob:
@@ -83,7 +94,9 @@ def job_of(application_id: str) -> StatefulJob:
         "large-limits": limits.filter("credit > 1"),
         "attributed": shown.join(clicks, on="ad", how="outer", before="1 second", after="5 seconds", name="attributed"),
         "bought": bought(timed),
+        "sorted": sorted_out(plain),
     }
+    results["paid"] = results["sorted"].output("paid")
     keys = {"enriched-by-id": {"key": "id"}}
     return StatefulJob(application_id, *(results[sink].sink(name(sink), **keys.get(sink, {})) for sink in SINKS))
 

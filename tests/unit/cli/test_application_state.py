@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider.cli.application_state import ApplicationState, held_time
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.outlook.losses import Losses
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import RtoParts
@@ -53,6 +54,19 @@ def whole() -> ControlView:
     return ControlView(
         APPLICATION, assignment=assigned("a b", "b a"), statuses=statuses, heard_at_ms=heard, newest_ms=1_000
     )
+
+
+def test_timers_of_active_tasks_are_shown_where_there_are_any() -> None:
+    view = whole()
+    assert "timers of" not in ApplicationState(view).to_text()
+    (first, second), *_ = [status.tasks for status in view.statuses.values()]
+    timers = {"timers": TimerCount(7, 0)}
+    tasks = (dataclasses.replace(first, timers=timers), dataclasses.replace(second, timers=timers))
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], tasks=tasks)
+
+    shown = ApplicationState(view).to_text().splitlines()
+    at = shown.index("task  timers of   set  next (UTC)")
+    assert shown[at + 1 : at + 3] == ["0_0   event time  7    1970-01-01 00:00:00", ""]
 
 
 def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:

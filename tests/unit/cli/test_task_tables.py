@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from airflow_provider.cli.task_tables import certified, standby_rows, standby_table
+from airflow_provider.cli.task_tables import certified, standby_rows, standby_table, timer_table
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.status import CertificateStatus, InstanceState, SnapshotStatus
 from tests.builders import active, assigned, instance, standby, view_of
 
@@ -54,3 +55,26 @@ def test_certificate_is_a_word_or_two() -> None:
     assert certified(standby(0), NOW_MS) == "no commit", "nothing that it could be compared with"
     assert certified(standby(0, committed_generation=1), NOW_MS) == "no"
     assert certified(dataclasses.replace(standby(0), certificate=COMPARED), NOW_MS) == "2 min ago, differed 1x"
+
+
+TIMERS = [
+    (TaskId(0, 0), {"timers": TimerCount(1_200, NOW_MS), "clock": TimerCount()}),
+    (TaskId(0, 1), {"timers": TimerCount(3, NOW_MS - 60_000), "clock": TimerCount(2, -5)}),
+]
+
+
+def test_timers_have_a_row_for_each_task_and_kind() -> None:
+    lines = [line.split() for line in timer_table(TIMERS, by_stage=False).splitlines()[1:]]
+
+    assert lines == [
+        ["0_0", "event", "time", "1,200", "1970-01-01", "02:46:40"],
+        ["0_0", "clock", "0", "-"],
+        ["0_1", "event", "time", "3", "1970-01-01", "02:45:40"],
+        ["0_1", "clock", "2", "-5", "ms"],
+    ]
+
+
+def test_timers_of_many_tasks_are_summed_up_by_stage() -> None:
+    lines = [line.split() for line in timer_table(TIMERS, by_stage=True).splitlines()[1:]]
+
+    assert lines[0] == ["0_*", "event", "time", "1,203", "1970-01-01", "02:45:40"]

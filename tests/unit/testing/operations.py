@@ -228,6 +228,81 @@ def bought(orders: Stream) -> Stream:
     )
 
 
+def _sorted_out(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+    """Rows of its own, and of outputs with a name: by what the row says, by what the state does, and by none."""
+    for row in rows:
+        state.update((state.get() or 0) + 1)
+        if row["amount"] is None:
+            yield "unpaid", {"id": row["id"], "n": state.get()}
+        elif row["amount"] > 1:
+            yield "paid", {"id": row["id"], "product": row["product"], "amount": row["amount"]}
+            yield "unread", {"id": row["id"]}
+        if state.get() % 3 == 0:
+            yield {"n": state.get()}
+
+
+_OUTPUTS: Final = {
+    "unpaid": "id BIGINT, n BIGINT",
+    "paid": "id BIGINT, product STRING, amount BIGINT",
+    "unread": "id BIGINT",
+}
+
+
+def sorted_out(orders: Stream) -> Stream:
+    """A function with outputs."""
+    return orders.group_by("customer").process(
+        _sorted_out, ["id", "product", "amount"], name="sorted", schema="n BIGINT", outputs=_OUTPUTS
+    )
+
+
+def _composed_outputs() -> StatefulJob:
+    """Nobody reads its own rows; one output is grouped, joined and written."""
+
+    def rings(_: str, time_ms: int, state: Any) -> Iterator[Any]:
+        yield "unpaid", {"id": time_ms, "n": state.get()}
+
+    def sets(key: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+        state.timers.at(rows[0]["at"] + 1_000)
+        yield from _sorted_out(key, rows, state)
+
+    made = _KEYED.group_by("customer").process(
+        sets, ["id", "product", "amount", "at"], name="sorted", outputs=_OUTPUTS, on_timer=rings
+    )
+    paid, unpaid = made.output("paid"), made.output("unpaid")
+    newest = unpaid.to_table("customer", name="newest")
+    return StatefulJob(
+        "tested",
+        paid.group_by("product").aggregate(F.sum("amount").alias("sum"), name="sums").sink("sums"),
+        paid.sink("paid"),
+        unpaid.union(unpaid).sink("unpaid", key="customer"),
+        newest.sink("newest"),
+    )
+
+
+def _windows_of_outputs() -> StatefulJob:
+    """What a function and its timers put out, with event times, in windows behind."""
+
+    def sets(_: str, rows: list[dict[str, Any]], state: Any) -> Iterator[Any]:
+        for row in rows:
+            state.timers.at(row["at"] + 1_500)
+            yield {"id": row["id"], "at": row["at"]}
+
+    def rings(_: str, time_ms: int, state: Any) -> Iterator[Any]:
+        yield "rung", {"at": time_ms}
+
+    made = _KEYED.group_by("product").process(
+        sets, ["id", "at"], name="put", schema="id BIGINT, at BIGINT", outputs={"rung": "at BIGINT"},
+        on_timer=rings, event_time="at",
+    )  # fmt: skip
+    seconds = window("at", "1 second")
+    count = F.count().alias("n")
+    return StatefulJob(
+        "tested",
+        made.group_by("id", seconds).aggregate(count, name="by-id", emit="close").sink("by-id"),
+        made.output("rung").group_by("product", seconds).aggregate(count, name="rung", emit="close").sink("rung"),
+    )
+
+
 def _one(result: Any) -> StatefulJob:
     return StatefulJob("tested", result.sink("out"))
 
@@ -278,6 +353,8 @@ def _union(*others: Stream) -> Stream:
     return _PLAIN.union(*others)
 
 
+_SORTED_OUT: Final = sorted_out(_PLAIN)
+
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "aggregate": _orders(_PLAIN.group_by("customer").aggregate(*_MERGED, *_ORDERED, name="sums")),
     "aggregate-combined": _orders(_PLAIN.group_by("product").aggregate(*_MERGED, name="sums")),
@@ -291,6 +368,17 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _PLAIN.group_by("product").process(_longest_row, ["id", "amount"], name="ids"), once=True
     ),
     "process-stores-timers": _orders(bought(_KEYED), once=True),
+    "process-outputs": Operation(
+        job=StatefulJob(
+            "tested",
+            _SORTED_OUT.sink("out"),
+            *(_SORTED_OUT.output(name).sink(name) for name in ("unpaid", "paid")),
+        ),
+        draw=_order,
+        once=True,
+    ),
+    "process-outputs-composed": Operation(job=_composed_outputs(), draw=_order),
+    "process-outputs-in-windows": Operation(job=_windows_of_outputs(), draw=_order, once=True),
     "drop-duplicates": _orders(_KEYED.drop_duplicates("customer", within="3 seconds"), once=True),
     "drop-duplicates-repartitioned": _orders(_KEYED.drop_duplicates("product", within="3 seconds"), once=True),
     "sink-of-rows": _orders(_PLAIN, once=True),

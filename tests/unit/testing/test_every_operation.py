@@ -19,6 +19,8 @@ import pytest
 
 from airflow_provider.control.records.status import Role
 from airflow_provider.failpoint import FailPoint, FailPoints
+from airflow_provider.streaming.operations.batch import StoreReader
+from airflow_provider.streaming.operations.timer_counts import timer_counts
 from airflow_provider.streaming.worker.standby.standby_duties import Certification
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import InputRecord, JobTester, check_batching
@@ -162,14 +164,16 @@ def follow(tester: JobTester) -> TestedInstance:
 
 def facts_of(tester: JobTester, operation: Operation) -> dict[str, Any]:
     """What the input came to."""
-    outputs = tester.read_output()
+    outputs = [(sink, record) for sink in tester._sinks for record in tester.read_output(sink)]
     stores = [stage.spec.store.name for stage in tester._job.stages if stage.spec.keeps_state]
-    newest = {record.key: record.value for record in outputs}
+    newest = {(sink, record.key): record.value for sink, record in outputs}
     return {
         "counts": tester.counts,
         "states": {store: tester.states(store) for store in stores},
         "newest": {key: value for key, value in newest.items() if value is not None},
-        "each": Counter(json.dumps([r.key, r.value], sort_keys=True) for r in outputs) if operation.once else None,
+        "each": Counter(json.dumps([sink, r.key, r.value], sort_keys=True) for sink, r in outputs)
+        if operation.once
+        else None,
     }
 
 
@@ -234,6 +238,10 @@ def assert_certified(tester: JobTester) -> None:
     """Each standby's store holds what its active's commits say, and so does each active's."""
     for task in tester._active.tasks.values():
         assert f"{task.replica.scan().result():016x}" == task.digest
+        if (record := task.commit_record) is not None:
+            # What was counted with each commit is what the store has.
+            prefixes, state = task.operation.timer_prefixes, StoreReader(task.replica)
+            assert record.timers == timer_counts(prefixes, {}, [], state)
     for task in follow(tester).tasks.values():
         certification = Certification()
         certification.tick(task, 0.0, may_begin=True)

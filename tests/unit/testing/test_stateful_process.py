@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.errors import ConfigurationError, ProcessError, RecordTooLargeError
 from airflow_provider.streaming import (
     KeyState,
@@ -93,6 +94,58 @@ def test_stores_and_timers_outlive_their_instance(way: str) -> None:
         assert tester.state("a") == before
         tester.pipe_input(visit(2 * HOUR, "b", "y"))
         assert {"id": "a", "rang": HOUR + 1} in values(tester)
+
+
+@pytest.mark.parametrize("way", ["restart", "empty", "standby"])
+def test_timers_are_counted_with_each_commit_and_known_to_whoever_comes_next(way: str) -> None:
+    def sets(key: str, rows: Rows, state: KeyState) -> None:
+        state.timers.at(rows[0]["at"] + HOUR)
+        if rows[0]["page"] == "late":
+            state.timers.delete(MINUTE + HOUR)
+            state.clock.at(CLOCK_BEGINS_MS + MINUTE)
+
+    with JobTester(job_of(sets, on_timer=rings, on_clock=rings)) as tester:
+        assert counted(tester) == {}
+        tester.pipe_inputs([visit(0), visit(MINUTE), visit(MINUTE, "b"), visit(MINUTE)])
+        assert counted(tester) == {"timers": TimerCount(3, HOUR), "clock": TimerCount()}
+        tester.pipe_input(visit(2 * MINUTE, page="late"))
+        set_ = {"timers": TimerCount(3, HOUR), "clock": TimerCount(1, CLOCK_BEGINS_MS + MINUTE)}
+        assert counted(tester) == set_
+        if way == "standby":
+            tester.promote_standby()
+        else:
+            tester.restart(store="empty" if way == "empty" else "kept")
+
+        assert counted(tester) == set_
+        # Set in the same micro-batch in which it fires.
+        tester.pipe_inputs([visit(HOUR, "b"), visit(HOUR + MINUTE, "c")])
+        assert counted(tester)["timers"] == TimerCount(3, HOUR + 2 * MINUTE)
+        tester.advance_wall_clock("2 minutes")
+        assert counted(tester)["clock"] == TimerCount()
+        tester.pipe_input(visit(10 * HOUR))
+        assert counted(tester)["timers"] == TimerCount(1, 11 * HOUR)
+
+
+def test_timers_of_a_function_that_is_taken_out_are_counted_when_it_comes_again() -> None:
+    def sets(key: str, rows: Rows, state: KeyState) -> None:
+        if rows[0]["page"] == "set":
+            state.timers.at(HOUR)
+
+    with_timers, without = job_of(sets, on_timer=rings), job_of(sets, stores=[value_state("last")])
+    with JobTester(with_timers) as tester:
+        tester.pipe_inputs([visit(1, page="set"), visit(2, "b", page="set")])
+        tester.restart(job=without)
+        tester.pipe_input(visit(3))
+        assert counted(tester) == {}
+        tester.restart(job=with_timers)
+        tester.pipe_input(visit(4))
+        assert counted(tester) == {"timers": TimerCount(2, HOUR)}
+
+
+def counted(tester: JobTester) -> Any:
+    """As the status of the only task says it."""
+    (task,) = tester._active.tasks.values()  # noqa: SLF001
+    return task.status().timers
 
 
 def test_stores_may_be_cleared_and_leave_nothing() -> None:

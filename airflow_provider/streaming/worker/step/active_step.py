@@ -30,6 +30,7 @@ from airflow_provider.streaming.operations.batch import Changes, FunctionError, 
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
+from airflow_provider.streaming.operations.timer_counts import timer_counts
 from airflow_provider.streaming.operations.upstream_time import UpstreamTime, without_marks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.worker.step.row_validation import (
@@ -193,6 +194,7 @@ def _result(
         digest_change=state.digest_change(closed.state, task.operation.segments),
         time=batch.after,
         expired_before_ms=_expired_before_ms(task, last, batch.after),
+        timers=timer_counts(task.operation.timer_prefixes, last.timers if last else {}, closed.state, state),
         **counted,
     )
 

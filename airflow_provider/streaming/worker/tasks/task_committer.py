@@ -16,6 +16,7 @@ from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -41,6 +42,7 @@ class BatchResult:
         source_offset: up to where its source is processed; None where nothing of it is.
         time: of the task after them.
         expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
+        timers: as of `CommitRecord`; None where they are those of the last commit.
     """
 
     changes: Changes
@@ -53,6 +55,7 @@ class BatchResult:
     digest_change: Mapping[int, int] = field(default_factory=dict)
     time: StreamTime = field(default_factory=StreamTime)
     expired_before_ms: int | None = None
+    timers: Mapping[str, TimerCount] | None = None
 
 
 class TaskCommitter:
@@ -135,7 +138,7 @@ class TaskCommitter:
         raw = record.to_bytes()
         self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
-        outputs = dict.fromkeys(job.outputs, result.changes.output)
+        outputs = job.written(result.changes)
         # 4. one transaction in Kafka
         spread = job.output_partitions(self._task_id.partition)
         told = job.told(result.time) if job.marked else None
@@ -233,8 +236,8 @@ class TaskCommitter:
         job = self._job
         outputs = dict(last.outputs or {}) if last else {}
         to = job.output_partitions(self._task_id.partition)
-        number = len(result.changes.output) * (1 if to is None else len(to))
-        written = [(topic, number) for topic in job.outputs]
+        times = 1 if to is None else len(to)
+        written = [(topic, len(pairs) * times) for topic, pairs in job.written(result.changes).items()]
         if job.error_policy.topic is not None:
             written.append((job.error_policy.topic, len(result.dead_letters)))
         for topic, number in written:
@@ -271,4 +274,5 @@ class TaskCommitter:
             segment_spans={} if spans is None else {name: {str(at): first for at, first in spans.firsts.items()}},
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
+            timers=(last.timers if last else {}) if result.timers is None else result.timers,
         )

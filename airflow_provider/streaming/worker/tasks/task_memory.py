@@ -270,6 +270,7 @@ def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecor
         filtered_records={} if record is None else record.filtered,
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,
+        timers={} if record is None else record.timers,
         stream_time_ms=None if record is None else record.stream_time_ms,
         time=_time_status(job, StreamTime.after(record)),
         first_commit_at_ms=ownership.first_commit_at_ms,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.outlook.metrics_table import metrics_table
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import Role
@@ -34,6 +35,14 @@ def test_rates_begin_anew_with_a_process_and_a_role() -> None:
     copy = dataclasses.replace(TASK, role=Role.STANDBY, processed_records=0)
     promoted = [dataclasses.replace(RECORD, at_ms=0, tasks=(copy,)), at(1, 60, 1_100)]
     assert cells(metrics_table(promoted).splitlines()[4])[4] == "-"
+
+
+def test_timers_of_all_kinds_are_summed_up() -> None:
+    timers = {"timers": TimerCount(1_200, 5), "clock": TimerCount(4, 7)}
+    found = dataclasses.replace(at(0, 0, 1_000), tasks=(dataclasses.replace(TASK, timers=timers),))
+
+    assert cells(metrics_table([found]).splitlines()[4])[-1] == "1,204"
+    assert cells(metrics_table([at(0, 0, 1_000)]).splitlines()[4])[-1] == "-"
 
 
 def test_application_without_records_has_no_table() -> None:
