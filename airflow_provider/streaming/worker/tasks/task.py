@@ -240,6 +240,7 @@ class Task:
                 records=0,
                 time=StreamTime.after(record),
                 expired_before_ms=record.expired_before_ms.get(name),
+                timers=record.timers,
             ),
             group,
         )

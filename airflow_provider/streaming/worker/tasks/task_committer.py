@@ -42,7 +42,7 @@ class BatchResult:
         source_offset: up to where its source is processed; None where nothing of it is.
         time: of the task after them.
         expired_before_ms: before which time the store holds nothing any more; None where nothing expires.
-        timers: as of `CommitRecord`; None where they are those of the last commit.
+        timers: as of `CommitRecord`.
     """
 
     changes: Changes
@@ -55,7 +55,7 @@ class BatchResult:
     digest_change: Mapping[int, int] = field(default_factory=dict)
     time: StreamTime = field(default_factory=StreamTime)
     expired_before_ms: int | None = None
-    timers: Mapping[str, TimerCount] | None = None
+    timers: Mapping[str, TimerCount] = field(default_factory=dict)
 
 
 class TaskCommitter:
@@ -274,5 +274,5 @@ class TaskCommitter:
             segment_spans={} if spans is None else {name: {str(at): first for at, first in spans.firsts.items()}},
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
-            timers=(last.timers if last else {}) if result.timers is None else result.timers,
+            timers=result.timers,
         )
