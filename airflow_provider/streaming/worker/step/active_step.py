@@ -188,13 +188,14 @@ def _closed(task: Task, batch: Batch, changes: Changes, state: StoreReader) -> C
 def _result(
     task: Task, last: CommitRecord | None, batch: Batch, closed: Changes, state: StoreReader, **counted: Any
 ) -> BatchResult:
+    prefixes = task.operation.timer_prefixes
     return BatchResult(
         changes=closed,
         late=batch.late,
         digest_change=state.digest_change(closed.state, task.operation.segments),
         time=batch.after,
         expired_before_ms=_expired_before_ms(task, last, batch.after),
-        timers=timer_counts(task.operation.timer_prefixes, last.timers if last else {}, closed.state, state),
+        timers=timer_counts(prefixes, last.timers if last else {}, closed.state, state) if prefixes else {},
         **counted,
     )
 
