@@ -28,7 +28,7 @@ from airflow_provider.control.placement.moves import promote
 from airflow_provider.control.placement.task_placement import TaskPlacement, place_tasks
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentRecord
-from airflow_provider.control.topics.liveness import Timeouts
+from airflow_provider.control.topics.liveness import Timeouts, highest_generation
 from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.control.waiting.task import TasksRunning
 from airflow_provider.errors import AssignmentError
@@ -277,7 +277,7 @@ class PromoteStandbyOperator(ControlOperator):
             return view.assignment.generation
         healthy = view.healthy(self.timeouts)
         after = promote(view.assignment, view.statuses, healthy, tasks, self.to or None)
-        following = view.assignment.next(after, reason)
+        following = view.assignment.next(after, reason, highest_generation(view.statuses.values()))
         publisher.publish(following)
         self.log.info("Published generation %d: %s", following.generation, reason)
         return following.generation

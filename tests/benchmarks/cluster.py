@@ -151,7 +151,9 @@ def publish(connection: KafkaConnection, application_id: str, instances: Sequenc
     publisher = AssignmentPublisher(connection, application_id)
     tasks = application_tasks(connection, application_id, "state")
     newest = publisher.view.assignment or Assignment.empty(application_id, tasks)
-    following = newest.next(assign(newest, instances, replicas, publisher.view.statuses), "for a measurement")
+    following = newest.next(
+        assign(newest, instances, replicas, publisher.view.statuses), "for a measurement", carried_out=0
+    )
     publisher.publish(following)
     return following.generation
 

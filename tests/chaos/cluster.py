@@ -298,7 +298,7 @@ class Cluster:
             publisher = AssignmentPublisher(self.connection, self.application)
             newest = publisher.view.assignment
             if newest is not None:
-                publisher.publish(newest.next(change(newest), reason))
+                publisher.publish(newest.next(change(newest), reason, carried_out=0))
         except (FencedError, BrokerUnreachableError):
             return False
         return True

@@ -36,7 +36,7 @@ def main(bootstrap_servers: str, application_id: str, seed: str) -> int:
             task_id: promoted(task, chance.choice(task.standbys)) if task.standbys else task
             for task_id, task in newest.tasks.items()
         }
-        publisher.publish(newest.next(moved, "moved by a publisher that stood still"))
+        publisher.publish(newest.next(moved, "moved by a publisher that stood still", carried_out=0))
     except (FencedError, BrokerUnreachableError) as error:
         print(type(error).__name__)
         return 0

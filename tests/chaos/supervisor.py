@@ -244,7 +244,9 @@ class Supervisor:
         if self.balancing and not balance and not _lacks(previous, running):
             return None  # what is too many may be on its way to be the active one
         following = previous.next(
-            assign(previous, running, statuses=view.statuses, balance=balance), "as many standbys as there should be"
+            assign(previous, running, statuses=view.statuses, balance=balance),
+            "as many standbys as there should be",
+            carried_out=0,
         )
         return None if _places(following) == _places(previous) else following
 

@@ -305,8 +305,8 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.control.failover.decide:decide",
-                "reason,\n            carried_out,",
-                "reason,",
+                "highest_generation(statuses.values())",
+                "0",
             ),
         ),
         faults=("unclean_leader:assignment", "fail_over_by_hand", "kill", "pause"),

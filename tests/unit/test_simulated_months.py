@@ -73,7 +73,7 @@ class World:
         before = self.view.assignment
         assert before is not None
         tasks = assign(before, names, 1, self.view.statuses, balance=True)
-        self.publish(before.next(tasks, "the next"), *explaining)
+        self.publish(before.next(tasks, "the next", carried_out=0), *explaining)
         for value in outdated(self.view, self.now_ms):
             del self.topic[to_key(value)]
             apply(self.view, to_key(value), None, self.now_ms)

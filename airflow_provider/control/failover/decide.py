@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,8 +103,7 @@ def decide(
         for task_id, task in tasks.items()
     }
     reason = f"failover of {incident.instance or 'tasks'}: {incident.evidence}"
-    bare = assignment.next(without, reason)
-    carried_out = highest_generation(statuses.values())
+    bare = dataclasses.replace(assignment, tasks=without)
     filled = assign(bare, alive, num_standby_replicas, statuses, keep=gone)
     return FailoverPlan(
         tuple(decisions),
@@ -113,7 +113,7 @@ def decide(
                 for task_id, task in bare.tasks.items()
             },
             reason,
-            carried_out,
+            highest_generation(statuses.values()),
         ),
     )
 

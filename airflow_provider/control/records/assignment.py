@@ -69,12 +69,12 @@ class Assignment:
         names.update(name for task in self.tasks.values() for name in task.standbys)
         return tuple(sorted(names))
 
-    def next(self, tasks: Mapping[TaskId, TaskAssignment], reason: str, carried_out: int = 0) -> Assignment:
+    def next(self, tasks: Mapping[TaskId, TaskAssignment], reason: str, carried_out: int) -> Assignment:
         """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
 
         Args:
-            carried_out: the greatest generation that instances carry out. A later one than this was lost: the next
-                follows it and renews every active's ``active_since``, so that every instance takes it over.
+            carried_out: the greatest generation that instances carry out (`highest_generation`). A later one than this
+                was lost: the next follows it and renews every active's ``active_since``, so that all take it over.
         """
         generation = max(self.generation, carried_out) + 1
         stamped = {}

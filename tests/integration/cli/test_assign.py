@@ -52,7 +52,7 @@ def test_commands_in_a_loop_leave_a_repair_its_turn_while_they_change_nothing(
     for command in ("failover", "assign"):
         assert main([command, application_id, "--bootstrap-servers", bootstrap_servers]) == 0
 
-    repair.publish(repair.view.assignment.next(repair.view.assignment.tasks, "the repair"))
+    repair.publish(repair.view.assignment.next(repair.view.assignment.tasks, "the repair", carried_out=0))
 
 
 def test_load_that_cannot_be_even_for_want_of_an_instance_is_said_at_once_unless_it_shall_wait(

@@ -268,7 +268,7 @@ class Accounts:
     def _publish(self, wanted: Mapping[TaskId, TaskAssignment], tasks: Sequence[TaskId]) -> Assignment:
         publisher = AssignmentPublisher(self.connection, self.id)
         newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
-        publisher.publish(newest.next(wanted, "the test says so"))
+        publisher.publish(newest.next(wanted, "the test says so", carried_out=0))
         assert publisher.view.assignment is not None
         return publisher.view.assignment
 

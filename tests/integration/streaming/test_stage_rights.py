@@ -74,7 +74,7 @@ class Pages(Accounts):
         self.connection = plain
         given = {task: TaskAssignment(active="i1", standbys=()) for task in TASKS}
         publisher = AssignmentPublisher(self.guarded.another, self.id)
-        publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so"))
+        publisher.publish(Assignment.empty(self.id, TASKS).next(given, "the test says so", carried_out=0))
 
     def visit(self) -> None:
         """A round: each page in each of two windows, from each partition of the source."""

@@ -35,7 +35,7 @@ TIMEOUTS = Timeouts(5.0, 120.0)
 
 def deployed(stages: Mapping[int, int], names: Collection[str] = NAMES, replicas: int = 1) -> Assignment:
     empty = Assignment.empty(APPLICATION, tasks_of(stages))
-    return empty.next(assign(empty, names, replicas), "first")
+    return empty.next(assign(empty, names, replicas), "first", carried_out=0)
 
 
 def running(assignment: Assignment, names: Collection[str] = NAMES) -> dict[str, InstanceStatus]:
@@ -100,7 +100,7 @@ def test_failover_of_an_instance_promotes_its_tasks_of_all_stages_and_loses_none
 
 def test_failed_task_moves_without_the_one_of_the_same_partition_in_another_stage() -> None:
     before = deployed(STAGES, ("a",))
-    before = before.next(assign(before, ("a", "b"), 1), "a standby for each")
+    before = before.next(assign(before, ("a", "b"), 1), "a standby for each", carried_out=0)
     statuses = running(before, ("a", "b"))
     failed = active(TaskId(1, 0), TaskState.FAILED, error="disk", error_kind="StoreCorruptedError")
     others = (active(task) for task in before.tasks if task != TaskId(1, 0))
@@ -180,7 +180,7 @@ def test_new_stage_joins_the_tasks_that_run() -> None:
         tasks={**Assignment.empty(APPLICATION, tasks_of(STAGES)).tasks, **before.tasks},
     )
 
-    after = before.next(assign(grown, ("a", "b"), 1), "a second stage")
+    after = before.next(assign(grown, ("a", "b"), 1), "a second stage", carried_out=0)
 
     assert tuple(after.tasks) == tasks_of(STAGES)
     assert all(after.tasks[task_id] == task for task_id, task in before.tasks.items())

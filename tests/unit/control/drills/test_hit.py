@@ -154,11 +154,13 @@ def test_store_of_a_stage_without_state_is_hit_only_where_there_is_no_other() ->
     view = dataclasses.replace(VIEW, job=job.description(), statuses=dict(VIEW.statuses))
     busy, idle = TaskId(0, 0), TaskId(1, 0)
     view.assignment = Assignment.empty("app", [busy, idle]).next(
-        {task: TaskAssignment(active="a", standbys=()) for task in (busy, idle)}, "test"
+        {task: TaskAssignment(active="a", standbys=()) for task in (busy, idle)}, "test", carried_out=0
     )
     view.statuses["a"] = instance("a", active(busy, records_per_s=900.0), active(idle, records_per_s=5.0))
 
     assert choose_task(view, "a", Role.ACTIVE) == idle
 
-    view.assignment = Assignment.empty("app", [busy]).next({busy: TaskAssignment(active="a", standbys=())}, "test")
+    view.assignment = Assignment.empty("app", [busy]).next(
+        {busy: TaskAssignment(active="a", standbys=())}, "test", carried_out=0
+    )
     assert choose_task(view, "a", Role.ACTIVE) == busy

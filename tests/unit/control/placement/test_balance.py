@@ -55,7 +55,7 @@ class Cluster:
         following = self.next(balance)
         if placed(following) == placed(self.assignment):
             return False
-        self.apply(self.assignment.next(following, "test"))
+        self.apply(self.assignment.next(following, "test", carried_out=0))
         return True
 
     def apply(self, following: Assignment) -> None:

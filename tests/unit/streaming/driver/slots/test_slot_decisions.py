@@ -76,7 +76,7 @@ def actives_by_slot(assignment: Assignment, chosen: Mapping[TaskId, int], slots:
 def test_active_tasks_of_an_instance_use_all_of_its_slots(instances: int, slots: int, tasks: int) -> None:
     names = [f"i{number}" for number in range(instances)]
     empty = Assignment.empty(APPLICATION, tasks_of({0: tasks}))
-    first = empty.next(assign(empty, names, 1), "first")
+    first = empty.next(assign(empty, names, 1), "first", carried_out=0)
 
     for name in names:
         loads = actives_by_slot(first, slots_of(first, slots, name), slots, name)
