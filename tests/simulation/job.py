@@ -83,9 +83,6 @@ class Oracle:
         """The store when all before an offset is processed."""
         return self._states[partition][offset]
 
-    def total(self, partition: int) -> int:
-        return len(self.keys[partition])
-
 
 def compiled(partitions: int, standby_delete_retention_ms: int = 86_400_000, timeout_ms: int = 60_000) -> CompiledJob:
     """The job as driver and workers carry it out."""

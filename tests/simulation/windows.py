@@ -101,9 +101,6 @@ class Windows:
         value = msgspec.json.encode({"g": group, "n": self._number, "at": at_ms})
         return self._totals[partition] - 1, value
 
-    def total(self, partition: int) -> int:
-        return self._totals[partition]
-
     def came_out(self, value: bytes) -> str | None:
         """A record of the sink that is committed; what is wrong with it, None for nothing."""
         found = msgspec.json.decode(value, type=_Total)
