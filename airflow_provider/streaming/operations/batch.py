@@ -55,7 +55,8 @@ class Changes:
     def then(self, more: Changes) -> Changes:
         """The same, and what followed from it."""
         state = {**dict(self.state), **dict(more.state)}
-        named = {name: [*self.named.get(name, ()), *more.named.get(name, ())] for name in {**self.named, **more.named}}
+        named = {name: list(pairs) for name, pairs in self.named.items()}
+        add_named(named, more.named)
         output = [*self.output, *more.output]
         return dataclasses.replace(self, state=sorted(state.items()), output=output, named=named)
 
@@ -80,6 +81,12 @@ def without_failed(rows: pa.Table, failed: Sequence[FunctionError], changes: Cal
 
 
 Pair = tuple[bytes, bytes | None]
+
+
+def add_named(named: dict[str, list[Pair]], more: Mapping[str, Sequence[Pair]]) -> None:
+    """Add to what outputs with a name have (`Changes.named`) what came later."""
+    for name, pairs in more.items():
+        named.setdefault(name, []).extend(pairs)
 
 
 class StateReader(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, Pair, StateReader
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, KnownState, Pair, StateReader, add_named
 
 _KEY_CHARS: Final = 200
 
@@ -65,13 +65,17 @@ class Limits:
 
     def of(self, changes: Changes) -> dict[bytes, str]:
         """By key, why what became of it does not fit."""
-        large = self.of_state(changes) | self.of_output(changes.output)
-        for limit, pairs in self._named(changes):
+        large = self.of_state(changes)
+        for limit, pairs in self._written(changes):
             large |= _excesses("output", limit, pairs)
         return large
 
-    def _named(self, changes: Changes) -> list[tuple[TopicLimit, Sequence[Pair]]]:
-        return [(self.named[name], pairs) for name, pairs in changes.named.items() if name in self.named]
+    def _written(self, changes: Changes) -> Iterator[tuple[TopicLimit, Sequence[Pair]]]:
+        """What goes into the job's topics, with the limit of each."""
+        if self.output is not None:
+            yield self.output, changes.output
+        for name, limit in self.named.items():
+            yield limit, changes.named.get(name, ())
 
     def check_results(self, changes: Changes) -> None:
         """Refuse what comes out, or is kept, as time goes on, where its topic does not take it.
@@ -79,9 +83,7 @@ class Limits:
         What it is made of is committed, most often: no record of the batch is to blame, and none can be left out for
         it.
         """
-        for limit, pairs in ((self.output, changes.output), (self.state, changes.state), *self._named(changes)):
-            if limit is None:
-                continue
+        for limit, pairs in (*self._written(changes), (self.state, changes.state)):
             topic, most = limit.topic, limit.bytes
             for key, value in pairs:
                 size = len(key) + (0 if value is None else len(value))
@@ -171,8 +173,7 @@ def row_by_row(
             failed += one.failed if reason is None else [too_large(row, 0, reason)]
             if reason is None and not one.failed:
                 output += one.output
-                for name, pairs in one.named.items():
-                    named.setdefault(name, []).extend(pairs)
+                add_named(named, one.named)
                 output_offsets += one.output_offsets
                 dropped.update(one.dropped)
                 now.update(one.state)

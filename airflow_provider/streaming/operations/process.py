@@ -153,10 +153,9 @@ class Process(Operation):
         grouped = GroupedProcess(self, batch.key_name, keys, ordered, sizes.tolist())
         return grouped.apply(state.get_many(keys), tolerant)
 
-    def put_out(self, returned: Sequence[Any], key_name: str, key: bytes) -> PutOut:
-        """What a call came to; raises as `PutOut.of`."""
-        names = key_parts(key_name, self.by, key.decode("utf-8", "replace")) if returned else {}
-        return PutOut.of(returned, key, names, self.outputs)
+    def put_out(self, returned: Sequence[Any], key_name: str, key: bytes, text: str) -> PutOut:
+        """What a call came to, for a key that is this text; raises as `PutOut.of`."""
+        return PutOut.of(returned, key, key_parts(key_name, self.by, text) if returned else {}, self.outputs)
 
     @property
     def text(self) -> str:
@@ -214,7 +213,7 @@ class GroupedProcess:
         try:
             with time_limit(self._operation.timeout_s):
                 returned = rows_of(self._operation.function(text, given, state))
-            output = self._operation.put_out(returned, self._key_name, key)
+            output = self._operation.put_out(returned, self._key_name, key, text)
         except MemoryError:
             raise  # the host's: no record is to blame, and none may be skipped for it
         except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from airflow_provider.error_text import bounded
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.user_values import output_row, with_key
-from airflow_provider.streaming.operations.batch import Pair
+from airflow_provider.streaming.operations.batch import Pair, add_named
 from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.sql_type import check_schema, parse_schema
 
@@ -75,8 +75,8 @@ class PutOut(NamedTuple):
     def add(self, more: PutOut) -> None:
         """What a later call came to."""
         self.rows.extend(more.rows)
-        for name, pairs in more.named.items():
-            self.named.setdefault(name, []).extend(pairs)
+        if more.named:
+            add_named(self.named, more.named)
 
 
 def _of_output(row: tuple[Any, ...], outputs: Mapping[str, str]) -> tuple[str, Any]:
@@ -92,9 +92,10 @@ def _of_output(row: tuple[Any, ...], outputs: Mapping[str, str]) -> tuple[str, A
 
 
 def _check(name: str, row: Mapping[str, Any], keys: Mapping[str, str], schema: str) -> None:
-    kinds = kinds_of(schema)
+    if not (kinds := kinds_of(schema)):
+        return
     for column, value in row.items():
-        if column in keys or not kinds:
+        if column in keys:
             continue
         if column not in kinds:
             raise ValueError(

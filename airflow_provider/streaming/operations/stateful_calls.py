@@ -199,7 +199,7 @@ class StatefulCalls:
         )
         with time_limit(operation.timeout_s):
             returned = rows_of(function(text, given, state))
-        output = operation.put_out(returned, self._key_name, group)
+        output = operation.put_out(returned, self._key_name, group, text)
         operation.check_times(returned, moment.now_ms)
         if state.changed:
             self._open.put(group, encode_state(state.get()) if state.exists() else None)
