@@ -38,6 +38,7 @@ class TransactionalWriter:
     ``read_committed`` unless the error says that the outcome is unknown.
 
     Args:
+        topic: one that it writes to.
         transaction_timeout_ms: after which the brokers abort what a dead owner left open, if no other takes over.
         max_message_bytes: by topic, the largest record batch that it takes; Kafka's default for those not named.
     """
@@ -46,6 +47,7 @@ class TransactionalWriter:
         self,
         connection: KafkaConnection,
         transactional_id: str,
+        topic: str,
         failpoints: FailPoints | None = None,
         transaction_timeout_ms: int = 60_000,
         timeout_s: float = 30.0,
@@ -72,6 +74,7 @@ class TransactionalWriter:
                 "partitioner": "murmur2_random",
             },
             transactional_id,
+            topic,
             timeout_s,
         )
         self._queue = ProducerQueue(self._producer.client, timeout_s)

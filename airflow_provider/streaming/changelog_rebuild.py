@@ -135,7 +135,7 @@ def _rebuild(
             return found
         topic_id = TopicAdmin(connection).ids([changelog])[changelog]
         producer_id = transactional_id(application_id, task)
-        writer = TransactionalWriter(connection, producer_id, transaction_timeout_ms=_TRANSACTION_MS)
+        writer = TransactionalWriter(connection, producer_id, changelog, transaction_timeout_ms=_TRANSACTION_MS)
         reader = ChangelogReader(connection, application_id)
         with closing(writer), closing(reader):
             commit = rebuild(store, name, copy, (changelog, task.partition), topic_id, writer, reader)

@@ -49,7 +49,8 @@ def fill(
     Values of one transaction share most of their bytes, unless they are not to be `compressible`.
     """
     group = Consumer(connection.to_client_config() | {"group.id": application})
-    writer = TransactionalWriter(connection, transactional_id(application, TaskId(0, task)))
+    changelog = changelog_topic(application, "state")
+    writer = TransactionalWriter(connection, transactional_id(application, TaskId(0, task)), changelog)
     writer.fence()
     random = np.random.default_rng(7 + task)
     order = random.permutation(records) % keys
@@ -72,7 +73,7 @@ def fill(
             sources={"source": SourcePosition(at + len(part))},
             processed=at + len(part),
         )
-        writer.commit({changelog_topic(application, "state"): changes}, {}, record, group)
+        writer.commit({changelog: changes}, {}, record, group)
     group.close()
 
 

@@ -256,10 +256,10 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.control.topics.publisher:AssignmentPublisher.__init__",
-                "try:\n        # With a connection",
+                "try:\n        self._producer.fence()",
                 "with ControlReader(connection, application_id) as early:\n"
                 "        seen = early.read_to_end(timeout_s)\n"
-                "    try:\n        # With a connection",
+                "    try:\n        self._producer.fence()",
             ),
             (
                 "airflow_provider.control.topics.publisher:AssignmentPublisher.__init__",

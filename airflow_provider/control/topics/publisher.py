@@ -73,12 +73,11 @@ class AssignmentPublisher:
                 "client.id": f"{application_id}-publisher",
             },
             publisher_transactional_id(application_id),
+            assignment_topic(application_id),
             timeout_s,
             logger=PUBLISHER_LOG,
         )
         try:
-            # With a connection at hand it takes 5 ms; without, the search for the coordinator may wait out its 500 ms.
-            self._producer.client.list_topics(timeout=timeout_s)
             self._producer.fence()
             self._hand_over()
         except KafkaException as error:

@@ -60,7 +60,7 @@ class Topics:
         return KafkaConnection(self.bootstrap_servers)
 
     def writer(self, task: int = 0, failpoints: FailPoints | None = None) -> TransactionalWriter:
-        return TransactionalWriter(self.connection, f"{self.application_id}-{task}", failpoints)
+        return TransactionalWriter(self.connection, f"{self.application_id}-{task}", self.changelog, failpoints)
 
     def commit_record(self, source_offset: int, task: int = 0) -> CommitRecord:
         return commit_of(
@@ -224,7 +224,7 @@ def test_nothing_is_seen_of_what_was_not_committed(topics: Topics, group: Consum
             if name == "commit.offsets":
                 raise StopError
 
-    writer = TransactionalWriter(topics.connection, f"{topics.application_id}-0", Stop())  # type: ignore[arg-type]
+    writer = TransactionalWriter(topics.connection, f"{topics.application_id}-0", topics.changelog, Stop())  # type: ignore[arg-type]
     writer.fence()
     with pytest.raises(StopError):
         commit(topics, writer, group, [(b"a", b"1")], {topics.sink: [(b"a", b"1")]}, 42)
@@ -421,7 +421,7 @@ def unreachable() -> KafkaConnection:
 def test_unreachable_broker_is_reported_within_the_deadline(unreachable: KafkaConnection) -> None:
     began = time.monotonic()
     with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
-        TransactionalWriter(unreachable, "app-0", timeout_s=0.5).fence()
+        TransactionalWriter(unreachable, "app-0", "sink", timeout_s=0.5).fence()
     reader = ChangelogReader(unreachable, "app")
     with pytest.raises(BrokerUnreachableError, match="check that the brokers answer"):
         reader.bounds(("app-state-changelog", 0), timeout_s=0.5)

@@ -53,7 +53,7 @@ class Writing:
         """A commit that stands for some outputs, and writes as many or another number of them."""
         task = TASKS[number]
         if task not in self._writers:
-            self._writers[task] = TransactionalWriter(self.connection, f"{self.id}-{task}")
+            self._writers[task] = TransactionalWriter(self.connection, f"{self.id}-{task}", self.sink)
             self._writers[task].fence()
         last = self._last[task]
         total = (last.outputs or {}).get(self.sink, 0) + outputs

@@ -77,7 +77,7 @@ class Client:
         self._bootstrap_servers, self.topic = bootstrap_servers, topic
         times = {"linger.ms": 1, "transaction.timeout.ms": timeout_ms}
         config = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **times}
-        self.producer = TransactionalProducer(config, topic, timeout_s=30.0)
+        self.producer = TransactionalProducer(config, topic, topic, timeout_s=30.0)
         self.producer.fence()
 
     def write(self, *values: str) -> None:

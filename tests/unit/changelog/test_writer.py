@@ -64,7 +64,7 @@ def test_coordinator_that_never_answers_ends_the_commit_at_its_deadline(monkeypa
     monkeypatch.setattr(transactional_producer, "Producer", made)
     monkeypatch.setattr(writer, "_GRACE_S", 0.0)
     group = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "app"})
-    owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-0", timeout_s=0.1)
+    owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-0", "sink", timeout_s=0.1)
 
     with pytest.raises(BrokerUnreachableError, match="did not take its offsets"):
         owner.commit({"app-state-changelog": [(b"k", b"v")]}, {}, RECORD, group)
@@ -114,7 +114,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> MemoryProducer:
 
 @pytest.fixture
 def owner(producer: MemoryProducer) -> TransactionalWriter:
-    return TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3")
+    return TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3", "sink")
 
 
 GROUP = cast(Consumer, SimpleNamespace(consumer_group_metadata=lambda: None))
@@ -197,7 +197,7 @@ def letter(offset: int) -> DeadLetter:
 def test_full_local_queue_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     producer = FullQueue({})
     monkeypatch.setattr(transactional_producer, "Producer", lambda _: producer)
-    owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3")
+    owner = TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3", "sink")
 
     letters = {"letters": [letter(1), letter(2), letter(3)]}
     positions = owner.commit({"app-state-changelog": []}, {}, TWO_SOURCES, GROUP, letters)
@@ -224,6 +224,6 @@ def test_producer_takes_what_the_topics_take(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(transactional_producer, "Producer", lambda config: configs.append(config))
 
     for limits in (None, {"sink": 10_000_000, "letters": 50_000}):
-        TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3", max_message_bytes=limits)
+        TransactionalWriter(KafkaConnection("127.0.0.1:1"), "app-3", "sink", max_message_bytes=limits)
 
     assert [(c["message.max.bytes"], c["batch.size"]) for c in configs] == [(1_048_588, 1 << 20), (10_000_000, 50_000)]

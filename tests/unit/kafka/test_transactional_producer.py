@@ -36,7 +36,7 @@ def producer(monkeypatch: pytest.MonkeyPatch, *ends: float | None) -> Transactio
     client = Client(iter(ends), clock)
     monkeypatch.setattr(transactional_producer, "Producer", lambda *_, **__: client)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    return TransactionalProducer({}, "app-0_0", 1.0)
+    return TransactionalProducer({}, "app-0_0", "orders", 1.0)
 
 
 def test_end_that_came_before_any_repetition_lets_another_transaction_begin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ class ClusterClients:
         return TransactionalWriter(
             self.connection,
             transactional_id(job.application_id, task_id),
+            job.changelog,
             failpoints,
             job.transaction_timeout_ms,
             max_message_bytes=job.max_message_bytes,
