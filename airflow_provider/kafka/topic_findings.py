@@ -176,21 +176,33 @@ def topic_findings(wanted: WantedTopics, found: Mapping[str, TopicDescription | 
 def _of_sources(
     wanted: WantedTopics, found: Mapping[str, TopicDescription | None], partitions: int | None
 ) -> Iterator[TopicFinding]:
+    expected = f"{wanted.application_id!r} has {partitions} tasks"
     for topic in wanted.sources:
-        description = found[topic]
-        if description is None:
-            yield TopicFinding(
-                f"source topic {topic!r} does not exist.",
-                "Create it, or correct its name; it is the producer's to say with how many partitions.",
-                topic=topic,
-            )
-        elif partitions is not None and description.partitions != partitions:
-            yield TopicFinding(
-                f"source topic {topic!r} has {description.partitions} partitions, {wanted.application_id!r} has "
-                f"{partitions} tasks: its keys are in other partitions than they were.",
-                "Partitions cannot be taken away, so deploy under a new application id.",
-                topic=topic,
-            )
+        yield from source_findings(topic, found[topic], partitions, expected)
+
+
+def source_findings(
+    topic: str, found: TopicDescription | None, partitions: int | None, expected: str
+) -> Iterator[TopicFinding]:
+    """What is wrong with a source topic.
+
+    Args:
+        partitions: how many it has to have; None for any number.
+        expected: where they are known from, as it is told.
+    """
+    if found is None:
+        yield TopicFinding(
+            f"source topic {topic!r} does not exist.",
+            "Create it, or correct its name; it is the producer's to say with how many partitions.",
+            topic=topic,
+        )
+    elif partitions is not None and found.partitions != partitions:
+        yield TopicFinding(
+            f"source topic {topic!r} has {found.partitions} partitions, {expected}: its keys are in other partitions "
+            "than they were.",
+            "Partitions cannot be taken away, so deploy under a new application id.",
+            topic=topic,
+        )
 
 
 def _of_control(wanted: WantedTopics, found: Mapping[str, TopicDescription | None]) -> Iterator[TopicFinding]:

@@ -10,7 +10,7 @@ from airflow_provider.control.records.job_description import JobDescription, Job
 from airflow_provider.errors import ConfigurationError, TopicMissingError
 from airflow_provider.kafka.application_topics import check_partitions, refuse_those_of_others
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_findings import TopicFinding, differences
+from airflow_provider.kafka.topic_findings import TopicFinding, differences, source_findings
 from airflow_provider.kafka.topic_spec import (
     LOST_BETWEEN,
     TopicDescription,
@@ -132,19 +132,8 @@ def _if_lost(job: JobDescription, name: str) -> str:
 
 
 def _of_source(job: JobDescription, topic: JobTopic, found: TopicDescription | None) -> Iterator[TopicFinding]:
-    if found is None:
-        yield TopicFinding(
-            f"source topic {topic.name!r} does not exist.",
-            "Create it, or correct its name; it is the producer's to say with how many partitions.",
-            topic=topic.name,
-        )
-    elif topic.partitions is not None and found.partitions != topic.partitions:
-        yield TopicFinding(
-            f"source topic {topic.name!r} has {found.partitions} partitions, and had {topic.partitions} when those of "
-            f"{job.application_id!r} were created: its keys are in other partitions than they were.",
-            "Partitions cannot be taken away, so deploy under a new application id.",
-            topic=topic.name,
-        )
+    expected = f"and had {topic.partitions} when those of {job.application_id!r} were created"
+    return source_findings(topic.name, found, topic.partitions, expected)
 
 
 def _of_spec(
