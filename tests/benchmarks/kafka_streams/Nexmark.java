@@ -16,6 +16,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -32,6 +33,8 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * The queries of Nexmark that the DSL has, as tests/nexmark/queries.py does them; until it is ended.
@@ -43,6 +46,7 @@ final class Nexmark {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration LATE = Duration.ofSeconds(3);
     private static final Duration BEHIND = Duration.ofMinutes(1);
+    private static final Duration KEPT = Duration.ofDays(1);
     private static final Duration TEN_SECONDS = Duration.ofSeconds(10);
     private static final BigDecimal EUROS = new BigDecimal("0.908");
     private static final Pattern CHANNEL_ID = Pattern.compile("(&|^)channel_id=([^&]*)");
@@ -252,7 +256,7 @@ final class Nexmark {
         KStream<String, Price> counts = bids().groupByKey(Grouped.with(Serdes.String(), json(Bid.class)))
                 .windowedBy(TimeWindows.ofSizeAndGrace(TEN_SECONDS, LATE).advanceBy(Duration.ofSeconds(2)))
                 .emitStrategy(EmitStrategy.onWindowClose())
-                .count()
+                .count(uncached(Serdes.Long()))
                 .toStream()
                 .process(ByEnd::new);
         KStream<String, Hot> hot = counts.groupByKey(Grouped.with("first", Serdes.String(), json(Price.class)))
@@ -261,7 +265,7 @@ final class Nexmark {
                 .aggregate(
                         () -> new Most(0, List.of()),
                         (end, auction, most) -> most.with(auction),
-                        Materialized.with(Serdes.String(), json(Most.class)))
+                        uncached(json(Most.class)))
                 .toStream()
                 .flatMap((window, most) -> most.auctions().stream()
                         .map(auction -> KeyValue.pair(
@@ -288,7 +292,7 @@ final class Nexmark {
                 .aggregate(
                         () -> new Highest(List.of()),
                         (all, bid, best) -> best.with(bid),
-                        Materialized.with(Serdes.String(), json(Highest.class)))
+                        uncached(json(Highest.class)))
                 .toStream()
                 .flatMap((window, best) -> best.bids().stream()
                         .map(bid -> KeyValue.pair(Long.toString(bid.auction()), bid))
@@ -322,7 +326,9 @@ final class Nexmark {
                 // Two bids that lie ten seconds apart are of one session here, and of two in SQL.
                 .windowedBy(SessionWindows.ofInactivityGapAndGrace(TEN_SECONDS.minusMillis(1), BEHIND))
                 .emitStrategy(EmitStrategy.onWindowClose())
-                .count()
+                .count(Materialized.<String, Long, SessionStore<Bytes, byte[]>>with(Serdes.String(), Serdes.Long())
+                        .withCachingDisabled()
+                        .withRetention(KEPT))
                 .toStream()
                 .map((window, bids) -> KeyValue.pair(
                         window.key(),
@@ -426,6 +432,16 @@ final class Nexmark {
 
     private <T> void put(KStream<String, T> rows, Class<T> type) {
         rows.to(job.argument("sink"), Produced.with(Serdes.String(), json(type)));
+    }
+
+    /**
+     * For windows that come out when they are over. The cache would be looked through from 1970 on, minute by minute,
+     * before the first does. They are looked for once a second, and would be gone by then where time goes further.
+     */
+    private static <V> Materialized<String, V, WindowStore<Bytes, byte[]>> uncached(Serde<V> values) {
+        return Materialized.<String, V, WindowStore<Bytes, byte[]>>with(Serdes.String(), values)
+                .withCachingDisabled()
+                .withRetention(KEPT);
     }
 
     private static String keyOf(Windowed<String> window) {
