@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -20,14 +20,14 @@ from tests.benchmarks.nexmark import ends
 from tests.benchmarks.nexmark_sides import SIDE_INPUT, THEIRS, Running, measured, ours, parts_of, theirs
 from tests.benchmarks.nexmark_table import row_of, with_rows
 from tests.benchmarks.side_by_side import read_all, with_options
-from tests.nexmark.generator import CLOSING_ID, Event, Model
+from tests.nexmark.generator import CLOSING_ID, Model
 from tests.nexmark.queries import QUERIES
 from tests.nexmark.results import Row, differences, rows_of
 
-_CLOSINGS: Final = 30
-_MORE_CLOSINGS: Final = 20
+_DAY_MS: Final = 86_400_000
+_MOST_CLOSINGS: Final = 30
 _STEP_MS: Final = 10_000
-"""Between two closings. Kafka Streams loses windows that are open when time goes further at once than it keeps them."""
+"""Between two closings: behind an internal topic Kafka Streams drops what lies further back than it waits for."""
 _NAMED: Final = ("auction", "bidder", "id")
 """Columns that say whose a row is: one of them is what a closing event is of."""
 
@@ -41,36 +41,28 @@ def _run(query: str, model: Model, side: Side, expected: list[Row] | None, numbe
         broker(Path(name) / "kafka") as connection,
         side(query, connection, Path(name) / query) as running,
     ):
-        if expected is None:
-            *_, found = measured(running, parts_of(model, ends(model)))
-        else:
-            *before, last = parts_of(model, ends(model))
-            *_, found = measured(running, [*before, [*last, *_closings(model, range(_CLOSINGS))]])
+        *_, found = measured(running, parts_of(model, ends(model)))
+        if expected is not None:
             _check(query, model, running, expected)
         return found
 
 
-def _closings(model: Model, numbers: Iterable[int]) -> list[Event]:
-    """From the last event on, until no window can be open behind two internal topics."""
-    day_ms = 86_400_000
-    return [event for number in numbers for event in model.closing(later_ms=(number + 1) * _STEP_MS - day_ms)]
-
-
 def _check(query: str, model: Model, side: Running, expected: list[Row]) -> None:
-    """Close what is open, again and again: Kafka Streams looks for closed windows no more often than once a second.
+    """Close what is open, step by step, until it is all there.
 
     Raises:
         AssertionError: what came out is something else, and some more closings did not change it.
     """
     wrong = ""
-    for number in range(_CLOSINGS, _CLOSINGS + _MORE_CLOSINGS):
+    for number in range(_MOST_CLOSINGS):
         records = [(key.decode(), json.loads(value)) for key, value in read_all(side.connection, side.sink)]
         if side.corrects:
             records = list(dict(records).items())
         found = [row for row in rows_of(query, records) if not _of_closing(row)]
         if not (wrong := differences(expected, found)):
             return
-        *_, _ = measured(side, [_closings(model, [number])], name=f"closing-{number}")
+        closing = model.closing(later_ms=(number + 1) * _STEP_MS - _DAY_MS)
+        list(measured(side, [closing], name=f"closing-{number}"))
     raise AssertionError(f"{query} came to something else than SQL: {wrong}")
 
 
