@@ -52,7 +52,7 @@ def median(runs: Sequence[Figures]) -> str:
     return f"{_rate(runs):,.0f} records/s, {_cpu_us(runs):.2f} us CPU a record, {per_core:,.0f} records/s per core"
 
 
-def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
+def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> Mapping[str, Sequence[Figures]]:
     """Measure the sides in turn, A B A B, so that a busy minute of the machine meets all of them.
 
     Prints every run with the machine's load, the medians, and the first side against each other one: the ratio of
@@ -61,6 +61,9 @@ def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
     Args:
         sides: by name, what measures one run, given its number.
         runs: how many of each.
+
+    Returns:
+        The runs of each side.
     """
     results: dict[str, list[Figures]] = {name: [] for name in sides}
     width = max(map(len, sides))
@@ -80,6 +83,7 @@ def compare(sides: Mapping[str, Callable[[int], Figures]], runs: int) -> None:
             f"{_cpu_us(done) / _cpu_us(first[1]):.2f}x records/s per core",
             flush=True,
         )
+    return results
 
 
 def _rate(runs: Sequence[Figures]) -> float:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.case import PARTITIONS, Record
 
-__all__ = ["Gate", "committed_all", "committed_ends", "publish"]
+__all__ = ["Gate", "await_coordinator", "committed_all", "committed_ends", "publish"]
 
 _TIMEOUT_S = 1800.0
 _TICK_S = 0.05
+_NO_COORDINATOR_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 _SENDING = {"linger.ms": 50, "queue.buffering.max.messages": 200_000, "partitioner": "murmur2_random"}
 
 
@@ -30,16 +44,19 @@ class Gate:
 
     Args:
         connection: the cluster.
-        topic: where they go.
-        batches: the records.
+        name: of its transactions.
+        batches: the records, by the topic to which they go.
     """
 
-    def __init__(self, connection: KafkaConnection, topic: str, batches: Iterable[Sequence[Record]]) -> None:
-        more = {"transactional.id": f"{topic}-gate", "transaction.timeout.ms": 900_000}
+    def __init__(
+        self, connection: KafkaConnection, name: str, batches: Mapping[str, Iterable[Sequence[Record]]]
+    ) -> None:
+        more = {"transactional.id": f"{name}-gate", "transaction.timeout.ms": 900_000}
         self._producer = Producer(connection.to_client_config() | _SENDING | more)
         self._producer.init_transactions(60)
         self._producer.begin_transaction()
-        _send(self._producer, topic, batches)
+        for topic, records in batches.items():
+            _send(self._producer, topic, records)
         self._opened = False
 
     def open(self) -> None:
@@ -76,6 +93,20 @@ def committed_all(
             check()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{group} has not processed {topic} within {_TIMEOUT_S:g} s")
+            time.sleep(_TICK_S)
+
+
+def await_coordinator(connection: KafkaConnection, group: str) -> None:
+    """Wait until a group has one: a new broker makes its topic of offsets now, and `committed_all` fails meanwhile."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    with closing(Consumer(connection.to_client_config() | {"group.id": group})) as consumer:
+        while True:
+            try:
+                consumer.committed([TopicPartition("any", 0)], timeout=30)
+                return
+            except KafkaException as error:
+                if error.args[0].code() not in _NO_COORDINATOR_YET or time.monotonic() > deadline:
+                    raise
             time.sleep(_TICK_S)
 
 

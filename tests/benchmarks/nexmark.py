@@ -1,71 +1,49 @@
 """Records a second and core of each query of Nexmark, exactly-once, on a real instance.
 
-A query has a broker, topics and an instance of its own. It gets a fifth of the events first, so that its JVM compiles;
-the CPU that the others cost is measured, of all processes of the instance. The records are those of the topics that
-the query reads.
+A query has a broker, topics and an instance of its own. It gets a fifth of the events first, so that its JVM compiles.
+With `--slices` each slice of the events is measured, and what memory and disk the instance has after it: the curve of a
+state that grows. The records are those of the topics that the query reads.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
-from airflow_provider.control.application.described_topics import create_described_topics
-from airflow_provider.control.records.job_description import TopicKind
-from airflow_provider.control.topics.writer import write_control
-from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec
-from tests.benchmarks.case import PARTITIONS, Record, slices
-from tests.benchmarks.cluster import broker, cpu_seconds, instance
+from tests.benchmarks.cluster import broker
 from tests.benchmarks.figures import Figures
-from tests.benchmarks.gate import committed_all, publish
-from tests.nexmark.generator import Event, Model
+from tests.benchmarks.nexmark_sides import measured, ours, parts_of
+from tests.nexmark.generator import Model
 from tests.nexmark.queries import QUERIES
 
 _WARM_UP = 0.2
-JOB = Path(__file__).with_name("nexmark_job.py")
+_FIRST_S = 3
+"""Nobody waits for a partition that never held a record: the first part is no longer than the watermark."""
 
 
-def measure(query: str, events: Sequence[Event], connection: KafkaConnection, folder: Path) -> Figures:
+def measure(query: str, model: Model, folder: Path, cores: int = 1, options: Sequence[str] = ()) -> Figures:
     """All events but the first fifth, by a new application."""
-    job = QUERIES[query]().description()
-    admin, sources = TopicAdmin(connection), job.names(TopicKind.SOURCE)
-    admin.ensure([TopicSpec(name=name, partitions=PARTITIONS, config={"retention.ms": "-1"}) for name in sources])
-    described, _ = create_described_topics(admin, job)
-    write_control(connection, query, described)
-    topics = [*sources, *job.names(TopicKind.REPARTITION)]
-    read = [event for event in events if event.topic in sources]
-    skipped = int(len(read) * _WARM_UP)
-    _publish(connection, read[:skipped])
-    with instance(connection, query, JOB, folder, "local[1]") as (launched, _):
-        committed_all(connection, query, topics)
-        begun, before = time.monotonic(), cpu_seconds(launched.launcher_pid)
-        _publish(connection, read[skipped:])
-        committed_all(connection, query, topics)
-        used = {kind: seconds - before[kind] for kind, seconds in cpu_seconds(launched.launcher_pid).items()}
-        return Figures(len(read) - skipped, time.monotonic() - begun, sum(used.values()))
+    with broker(folder / "kafka") as connection, ours(query, connection, folder, cores, options) as side:
+        *_, found = measured(side, parts_of(model, ends(model)))
+        return found
 
 
-def side_input() -> list[Event]:
-    """A row for each key that an auction may have in q13."""
-    return [Event("side_input", str(key), {"key": key, "value": str(key)}, 0) for key in range(10_000)]
+def ends(model: Model) -> list[int]:
+    """Of the parts of which the last is measured."""
+    warm_up = int(model.events * _WARM_UP)
+    return [min(_FIRST_S * model.rate, warm_up // 2), warm_up, model.events]
 
 
-def _publish(connection: KafkaConnection, events: Sequence[Event]) -> None:
-    for topic in Counter(event.topic for event in events):
-        publish(connection, topic, _batches([event for event in events if event.topic == topic]))
-
-
-def _batches(events: Sequence[Event]) -> Iterator[Sequence[Record]]:
-    for part in slices(0, len(events)):
-        yield [{"key": event.key, "value": msgspec.json.encode(event.value)} for event in events[part]]
+def curve(query: str, model: Model, folder: Path, slices: int, options: Sequence[str]) -> Iterator[str]:
+    """A line for each slice of the events."""
+    first = min(_FIRST_S * model.rate, model.events // slices // 2)
+    bounds = [first, *(model.events * number // slices for number in range(1, slices + 1))]
+    with broker(folder / "kafka") as connection, ours(query, connection, folder, options=options) as side:
+        for end, found in zip(bounds, measured(side, parts_of(model, bounds)), strict=True):
+            memory = ", ".join(f"{kind} {size / 1e6:,.0f} MB" for kind, size in sorted(side.resident_bytes().items()))
+            yield f"{end:11,} events: {found}; resident: {memory}; stores {side.stored_bytes() / 1e6:,.0f} MB"
 
 
 def main() -> None:
@@ -73,11 +51,18 @@ def main() -> None:
     parser.add_argument("queries", nargs="*", metavar="QUERY", help="some of them, such as q5; default all")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=10_000, help="events a second of event time")
+    parser.add_argument("--slices", type=int, help="how many slices are measured, each by itself; default none")
+    parser.add_argument("--store-mb", type=int, help="of a task's block cache and write buffers; default the product's")
     arguments = parser.parse_args()
-    events = [*side_input(), *Model(events=arguments.events, seed=1, rate=arguments.rate).stream()]
+    model = Model(events=arguments.events, seed=1, rate=arguments.rate)
+    options = [] if arguments.store_mb is None else ["--store-mb", str(arguments.store_mb)]
     for query in arguments.queries or QUERIES:
-        with tempfile.TemporaryDirectory() as name, broker(Path(name) / "kafka") as connection:
-            print(f"{query:4} {measure(query, events, connection, Path(name))}", flush=True)
+        with tempfile.TemporaryDirectory() as name:
+            if arguments.slices is None:
+                print(f"{query:4} {measure(query, model, Path(name), options=options)}", flush=True)
+                continue
+            for line in curve(query, model, Path(name), arguments.slices, options):
+                print(f"{query:4} {line}", flush=True)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class SideBySide:
             publish(connection, f"{name}-{table}", batches())
             committed_all(connection, name, [f"{name}-{table}", *internal], check)
         publish(connection, source, case.batches(0, skipped))
-        with Gate(connection, source, case.batches(skipped, case.records)) as gate:
+        with Gate(connection, source, {source: case.batches(skipped, case.records)}) as gate:
             committed_all(connection, name, [source, *internal], check)
             sample = [_sample(connection, topic) for topic in internal]
             begun, before = time.monotonic(), used()

@@ -24,6 +24,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 FIRST_ID: Final = 1_000
+CLOSING_ID: Final = 1_000_000_000
 FIRST_CATEGORY: Final = 10
 CATEGORIES: Final = 5
 PERSONS_AUCTIONS_BIDS: Final = (1, 3, 46)
@@ -41,6 +42,7 @@ _CITIES: Final = (
     "Bend", "Redmond", "Seattle", "Kent", "Cheyenne",
 )  # fmt: skip
 _FIRST_NAMES: Final = ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
+_CLOSING_URL: Final = "https://www.nexmark.com/a/b/c/item.htm?query=1"
 _LAST_NAMES: Final = ("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
 
 
@@ -62,6 +64,7 @@ class Model:
         delayed: which share of the events comes late,
         delay_ms: and by how much at the most, so that with a watermark of as much no event is late.
         first_ms: the time of the first event: ten seconds before midnight.
+        first: how many events of the same model come before these, so that a stream can be made piece by piece.
     """
 
     events: int
@@ -75,6 +78,7 @@ class Model:
     auctions_in_flight: int = 100
     active_persons: int = 1_000
     first_ms: int = 1_436_918_390_000
+    first: int = 0
 
     @property
     def longest_auction_ms(self) -> int:
@@ -83,7 +87,7 @@ class Model:
 
     def stream(self) -> list[Event]:
         """The events in the order in which they come."""
-        draw, number = np.random.default_rng(self.seed), np.arange(self.events, dtype=np.int64)
+        draw, number = np.random.default_rng(self.seed), self.first + np.arange(self.events, dtype=np.int64)
         time = self.first_ms + number * 1_000 // self.rate
         late = draw.random(self.events) < self.delayed
         at = time + np.where(late, draw.integers(0, self.delay_ms, self.events, endpoint=True), 0)
@@ -99,22 +103,26 @@ class Model:
             events += ((at_ms, place, _event(topic, value, at_ms)) for at_ms, place, value in made)
         return [event for _, _, event in sorted(events, key=itemgetter(0, 1))]
 
-    def closing(self, count: int = 24) -> list[Event]:
+    def closing(self, count: int = 24, later_ms: int = 0) -> list[Event]:
         """Events of the day after, some of each kind: with those of a kind in all partitions everything before is over.
 
-        None of them has a partner in a join, and no filter of a query drops them.
+        None of them has a partner in a join, and no filter of a query drops them. All of their ids are `CLOSING_ID` or
+        greater.
+
+        Args:
+            later_ms: how much later than a day they are.
         """
-        at = self.first_ms + self.events * 1_000 // self.rate + 86_400_000
+        at = self.first_ms + (self.first + self.events) * 1_000 // self.rate + 86_400_000 + later_ms
         common = {"dateTime": at, "extra": ""}
         found = []
         for number in range(count):
-            id = 1_000_000_000 + number
+            id = CLOSING_ID + number
             person = {"id": id, "name": "", "emailAddress": "", "creditCard": "", "city": "", "state": "OR", **common}
             auction = {
                 "id": id, "itemName": "", "description": "", "initialBid": 1, "reserve": 1, "expires": at + 1,
                 "seller": id + 100_000, "category": FIRST_CATEGORY, **common,
             }  # fmt: skip
-            bid = {"auction": id + 200_000, "bidder": id, "price": 1, "channel": "", "url": "", **common}
+            bid = {"auction": id + 200_000, "bidder": id, "price": 1, "channel": "", "url": _CLOSING_URL, **common}
             for topic, value in (("persons", person), ("auctions", auction), ("bids", bid)):
                 found.append(_event(topic, value, at))
         return found

@@ -12,7 +12,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 /** A job that runs until the process is told to end; who started it measures it. */
 final class Job {
     private final Properties properties;
-    private final Map<String, String> topics = new HashMap<>();
+    private final Map<String, String> ours = new HashMap<>();
 
     private Job(Properties properties) {
         this.properties = properties;
@@ -22,9 +22,9 @@ final class Job {
         return new Job(Settings.parse(arguments));
     }
 
-    /** A topic by what it is to the job; called before `run`. */
-    String topic(String role) {
-        return topics.computeIfAbsent(role, name -> Settings.take(properties, name));
+    /** What is no setting, such as a topic by what it is to the job; called before `run`. */
+    String argument(String role) {
+        return ours.computeIfAbsent(role, name -> Settings.take(properties, name));
     }
 
     void run(StreamsBuilder builder) throws InterruptedException {

@@ -37,19 +37,19 @@ final class Joins {
         ObjectWriter writer = json.writerFor(Row.class);
         StreamsBuilder builder = new StreamsBuilder();
         KTable<String, String> countries = builder.stream(
-                        job.topic("table"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
+                        job.argument("table"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
                 .mapValues(value -> Job.<Customer>read(customers, value).country())
                 .toTable(Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as("customers")
                         .withKeySerde(Serdes.String())
                         .withValueSerde(Serdes.String()));
-        builder.stream(job.topic("source"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
+        builder.stream(job.argument("source"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
                 .mapValues(value -> Job.<Order>read(orders, value))
                 .leftJoin(
                         countries,
                         (customer, order, country) ->
                                 Job.write(writer, new Row(customer, order.id(), order.amount(), country)),
                         Joined.keySerde(Serdes.String()))
-                .to(job.topic("sink"), Produced.with(Serdes.String(), Serdes.ByteArray()));
+                .to(job.argument("sink"), Produced.with(Serdes.String(), Serdes.ByteArray()));
         job.run(builder);
     }
 }

@@ -36,7 +36,7 @@ final class Windows {
         ObjectReader reader = json.readerFor(Order.class);
         ObjectWriter writer = json.writerFor(Row.class);
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(job.topic("source"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
+        builder.stream(job.argument("source"), Consumed.with(Serdes.String(), Serdes.ByteArray()))
                 .mapValues(value -> Job.<Order>read(reader, value))
                 .groupByKey()
                 .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofHours(1), Duration.ofMinutes(10)))
@@ -52,7 +52,7 @@ final class Windows {
                         Job.write(
                                 writer,
                                 new Row(window.key(), window.window().start(), spent.orders(), spent.spent()))))
-                .to(job.topic("sink"), Produced.with(Serdes.String(), Serdes.ByteArray()));
+                .to(job.argument("sink"), Produced.with(Serdes.String(), Serdes.ByteArray()));
         job.run(builder);
     }
 

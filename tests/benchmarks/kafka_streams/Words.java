@@ -19,13 +19,13 @@ final class Words {
     public static void main(String[] arguments) throws InterruptedException {
         Job job = Job.parse(arguments);
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(job.topic("source"), Consumed.with(Serdes.ByteArray(), Serdes.String()))
+        builder.stream(job.argument("source"), Consumed.with(Serdes.ByteArray(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(NO_WORD.split(line.toLowerCase(Locale.ROOT))))
                 .filter((key, word) -> !word.isEmpty())
                 .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
                 .count(Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("words"))
                 .toStream()
-                .to(job.topic("sink"), Produced.with(Serdes.String(), Serdes.Long()));
+                .to(job.argument("sink"), Produced.with(Serdes.String(), Serdes.Long()));
         job.run(builder);
     }
 }

@@ -1,0 +1,212 @@
+"""Queries of Nexmark on real instances: a worker is killed, and two failovers follow.
+
+Some queries at a time are one application, so that they share a broker and instances. What their sinks come to is
+compared with batch SQL, which knows nothing of instances.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from airflow_provider.common.task_id import tasks_of
+from airflow_provider.control.application.described_topics import create_described_topics
+from airflow_provider.control.records.job_description import TopicKind
+from airflow_provider.control.records.status import InstanceState, Role, TaskState, TaskStatus
+from airflow_provider.control.topics.writer import write_control
+from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.topic_spec import TopicSpec
+from airflow_provider.kit.broker import EmbeddedBroker
+from tests.benchmarks.gate import committed_ends
+from tests.brokers import settings_of_broker
+from tests.integration.streaming.accounts import Accounts
+from tests.integration.streaming.committed import records_of
+from tests.nexmark import job
+from tests.nexmark.generator import Event, Model
+from tests.nexmark.oracle import Oracle
+from tests.nexmark.queries import QUERIES
+from tests.nexmark.results import CLOSING, Row, differences, rows_of
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
+
+GROUPS: Final = (
+    ("q0", "q5", "q8"),
+    ("q3", "q7", "q13"),
+    ("q4", "q9", "q20"),
+    ("q1", "q2", "q11", "q14", "q15", "q16", "q17", "q18", "q19", "q21", "q22"),
+)
+"""All of them: about as many stages each, and something that comes out at once in each. The first is a long test, the
+others take half an hour of a processor."""
+RUNNING: Final = TaskState.RUNNING
+PARTITIONS: Final = 2
+EVENTS: Final = 3_000
+BATCH: Final = 100
+"""Records of a micro-batch: much less than there are, so that what befalls an instance finds it at work."""
+DEADLINE_S: Final = 600.0
+SIDE_INPUT: Final = [Event("side_input", str(key), {"key": key, "value": f"v{key}"}, 0) for key in range(1_000, 1_200)]
+
+
+class RunningQueries(Accounts):
+    """The application of some of them, and the events of a model, of which each part is sent once."""
+
+    def __init__(self, bootstrap_servers: str, queries: Sequence[str], folder: Path, model: Model) -> None:
+        super().__init__(bootstrap_servers, "nexmark", folder, num_tasks=1, seed=1)
+        self.job = (str(job.__file__), self.id, *queries, "--batch", str(BATCH))
+        self.queries, self.model, self.events = queries, model, model.stream()
+        self.at_once = [query for query in queries if query not in CLOSING]
+        admin, description = TopicAdmin(self.connection), job.job_of(self.id, queries).description()
+        admin.ensure([TopicSpec(name=name, partitions=PARTITIONS) for name in description.names(TopicKind.SOURCE)])
+        described, _ = create_described_topics(admin, description)
+        write_control(self.connection, self.id, described)
+        self.tasks = tasks_of(described.num_partitions)
+        self._sender = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def share(self, active: Sequence[str], standby: str | None = None) -> None:
+        """The tasks go to these in turn, and have a standby where it is another one."""
+        chosen = {task: active[number % len(active)] for number, task in enumerate(self.tasks)}
+        others = {task: standby for task, name in chosen.items() if standby not in (None, name)}
+        self.give(chosen, others)
+        self.wait(self.given, "the tasks to run, and warm copies of them", DEADLINE_S)
+
+    def given(self) -> bool:
+        """Whether the newest assignment is carried out, wherever the tasks are in their input by now."""
+        view = self.view
+        return view.assignment is not None and all(
+            (copy := view.statuses[name].task(task)) is not None
+            and (copy.ready if name in of.standbys else (copy.state, copy.generation) == (RUNNING, of.active_since))
+            for task, of in view.assignment.tasks.items()
+            for name in (of.active, *of.standbys)
+            if name is not None
+        )
+
+    def send(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._sender.produce(event.topic, json.dumps(event.value), event.key)
+        assert self._sender.flush(60) == 0
+
+    def wait_for_more(self) -> None:
+        """Something new has come out of each query that does not wait for an end."""
+        before = self.written()
+
+        def more() -> bool:
+            now = self.written()
+            return all(now[query] > before[query] for query in self.at_once)
+
+        self.wait(more, f"more of {', '.join(self.at_once)}", DEADLINE_S)
+
+    def written(self) -> Counter[str]:
+        """By query, where its committed records end, over the partitions."""
+        partitions = {query: [TopicPartition(query, number) for number in range(PARTITIONS)] for query in self.queries}
+        return Counter({query: sum(committed_ends(self._admin, of).values()) for query, of in partitions.items()})
+
+    def has_processed_all(self) -> bool:
+        return all(task.source.lag_records == 0 for task in self.active_tasks())
+
+    def active_tasks(self) -> list[TaskStatus]:
+        return [
+            task
+            for status in self.view.statuses.values()
+            if status.state.alive
+            for task in status.tasks
+            if task.role is Role.ACTIVE
+        ]
+
+    def rows(self, query: str) -> list[Row]:
+        """Of its sink, as it is now."""
+        records = records_of(self.connection.bootstrap_servers, query, settled=False)
+        return rows_of(query, ((one.key.decode(), json.loads(one.value)) for one in records if one.value is not None))
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningQueries]:
+    """On a broker of its own: the topics have the queries' names."""
+    model = Model(events=EVENTS, seed=random.randrange(2**32))
+    print(model)
+    with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
+        running = RunningQueries(broker.bootstrap_servers, request.param, tmp_path, model)
+        yield running
+        running.close()
+
+
+@pytest.mark.parametrize(
+    "running",
+    [pytest.param(group, marks=[] if number == 0 else pytest.mark.schedules) for number, group in enumerate(GROUPS)],
+    ids="-".join,
+    indirect=True,
+)
+def test_queries_come_to_what_sql_says_though_a_worker_and_two_instances_are_killed(
+    running: RunningQueries, spark: SparkSession
+) -> None:
+    events, closing = running.events, running.model.closing()
+    # All at once: a partition in which nothing comes for a minute is not waited for, and a busy machine takes longer.
+    running.send([*SIDE_INPUT, *events, *closing])
+    for name in ("i1", "i2", "i3"):
+        running.launch(name, master="local[1]")
+    for name in ("i1", "i2", "i3"):
+        running.wait_for_state(name, InstanceState.RUNNING, DEADLINE_S)
+    running.share(["i1", "i2"], "i3")
+
+    running.wait_for_more()
+    running.worker_of("i1", 0).send_signal(signal.SIGKILL)
+
+    running.wait_for_more()
+    running.signal("i2", signal.SIGKILL)
+    running.wait_for_state("i2", InstanceState.ENDED)
+    running.share(["i1", "i3"], "i3")
+
+    running.wait_for_more()
+    running.signal("i1", signal.SIGKILL)
+    running.wait_for_state("i1", InstanceState.ENDED)
+    at_the_last = running.written()
+    running.share(["i3"])
+
+    first, all_of_them = Oracle(spark, [*SIDE_INPUT, *events]), Oracle(spark, [*SIDE_INPUT, *events, *closing])
+    wanted = {query: (first if query in CLOSING else all_of_them).rows(query) for query in running.queries}
+    assert all(wanted.values())
+    missed = {query: len(wanted[query]) - at_the_last[query] for query in running.at_once}
+    assert all(number > 0 for number in missed.values()), "a failover found nothing to do"
+    wrong = dict.fromkeys(running.queries, "not looked at")
+
+    def nothing_is_wrong() -> bool:
+        for query, rows in wanted.items():
+            wrong[query] = wrong[query] and differences(rows, running.rows(query))
+        return not any(wrong.values())
+
+    try:
+        running.wait(nothing_is_wrong, "all results", DEADLINE_S)
+    finally:
+        print("\n".join(f"{query}: {found}" for query, found in wrong.items() if found))
+    # Nothing comes twice after that.
+    running.wait(running.has_processed_all, "the last events to be processed", DEADLINE_S)
+    assert not [query for query, rows in wanted.items() if differences(rows, running.rows(query))]
+    assert {(task.late_records, task.failed_records) for task in running.active_tasks()} == {(0, 0)}
+
+
+def test_every_query_is_in_a_group() -> None:
+    assert sorted(query for group in GROUPS for query in group) == sorted(QUERIES)
