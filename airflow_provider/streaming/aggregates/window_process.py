@@ -150,7 +150,7 @@ class WindowCalls:
         except Exception as error:
             raise ConfigurationError(
                 f"The function of process() was called for key {key!r} and the window from {text.start} to {text.end}, "
-                f"with {len(rows):,} row(s), and it raised {type(error).__name__}: {error}. Nothing was written, and no "
-                "record of the input is to blame. Correct the function and deploy again: the task goes on where it "
+                f"with {len(rows):,} row(s), and it raised {type(error).__name__}: {error}. Nothing was written, and "
+                "no record of the input is to blame. Correct the function and deploy again: the task goes on where it "
                 "stopped, with that window."
             ) from error

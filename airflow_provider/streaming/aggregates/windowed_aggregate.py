@@ -19,8 +19,8 @@ from airflow_provider.state.time_segments import PREFIX_BYTES, TimeSegments, tim
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.window_process import WindowCalls
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
-from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.json.types import json_schema
+from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.process import process_text
 from airflow_provider.streaming.operations.stream_time import Ints

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
-from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
 from airflow_provider.streaming.aggregates.window_process import RowsOfWindow, WindowCalls, WindowFunction
 from airflow_provider.streaming.aggregates.windowed_aggregate import (
@@ -297,7 +297,7 @@ class GroupedStream:
             )
         if limit is not None:
             raise ConfigurationError(
-                f"process() got limit={limit!r} and no window, whose rows that is for: what a function keeps is its own."
+                f"process() got limit={limit!r} and no window, whose rows it is for: what a function keeps is its own."
             )
         operation = Process.of(function, columns, timeout_s, version, self._parts, schema, outputs)
         if stores or on_timer is not None or on_clock is not None or event_time is not None:
