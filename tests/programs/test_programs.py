@@ -21,9 +21,9 @@ from tests.programs.drawing import Program
 from tests.programs.nodes import Node
 from tests.programs.records import PARTITIONS
 
-pytestmark = pytest.mark.xdist_group("programs")
+pytestmark = [pytest.mark.xdist_group("programs"), pytest.mark.long]
 
-PROGRAMS: Final = int(os.environ.get("PROGRAMS", "20"))
+PROGRAMS: Final = int(os.environ.get("PROGRAMS", "24"))
 FIRST: Final = int(os.environ.get("FIRST_PROGRAM") or random.SystemRandom().randrange(10**6))
 
 LOSSES: Final[tuple[Callable[[JobTester], None], ...]] = (

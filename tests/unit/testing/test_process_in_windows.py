@@ -144,3 +144,15 @@ def test_limit_without_a_window_and_a_function_of_two_arguments_are_refused() ->
 def test_description_says_what_is_called_when() -> None:
     job = StatefulJob("app", HOURLY.process(in_order, ["at", "product"]).sink("out"))
     assert "process in_order(at, product) by window(at, 1 hour), each when it is over" in job.describe()
+
+
+def test_function_and_limit_may_change_and_columns_may_not() -> None:
+    def job(columns: list[str], limit: int) -> StatefulJob:
+        return StatefulJob("app", HOURLY.process(in_order, columns, limit=limit, name="rows").sink("out"))
+
+    with JobTester(job(["at", "product"], 1)) as tester:
+        tester.pipe_input(order(1))
+        tester.restart(job=job(["at", "product"], 2))
+        tester.pipe_input(order(2))
+        with pytest.raises(ConfigurationError, match="'rows'"):
+            tester.restart(job=job(["at", "product", "amount"], 2))
