@@ -11,7 +11,7 @@ The info string of a block is its language and, after it, ``test=<way>``:
 | ``dag`` | python | a DAG file: it runs, and makes a DAG |
 | ``check`` | bash | each command is parsed; its make targets, modules, options, DAGs and files exist |
 | ``message`` | text | each line is a message of the product; ``...`` stands for what differs |
-| ``shown`` | text, json | nothing to run: what a program prints, or a picture |
+| ``shown`` | text, json, mermaid | nothing to run: what a program prints, or a picture |
 
 A third word, ``file=<name>``, says that the reader saves the block under that name, so that later commands may use it.
 """
@@ -30,6 +30,7 @@ WAYS = {
     "bash": {"check"},
     "text": {"message", "shown"},
     "json": {"shown"},
+    "mermaid": {"shown"},
 }
 
 _OPENING = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")

@@ -1,6 +1,8 @@
-"""The guide leaves out nothing that a job can be given, and shows what its word count becomes."""
+"""The guide leaves out nothing that a job can be given, and shows what its jobs become."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import pytest
 
@@ -17,16 +19,17 @@ def test_every_aggregate_function_is_described(name: str) -> None:
     assert f"`F.{name}(" in TEXT
 
 
-def test_word_count_becomes_what_the_guide_shows() -> None:
+@pytest.mark.parametrize(("file", "format"), [("words.py", "text"), ("test_bestsellers.py", "mermaid")])
+def test_job_becomes_what_the_guide_shows(file: str, format: Literal["text", "mermaid"]) -> None:
     fences = list(fences_of(ROOT / "docs" / "guide.md"))
-    at = next(at for at, fence in enumerate(fences) if fence.file == "words.py")
+    at = next(at for at, fence in enumerate(fences) if fence.file == file)
     values: dict[str, object] = {"__name__": "page"}
     exec(fences[at].text, values)
     job = values["job"]
     assert isinstance(job, StatefulJob)
 
     shown = next(fence for fence in fences[at:] if fence.way == "shown")
-    assert shown.text == f"{job.describe()}\n"
+    assert shown.text == f"{job.describe(format)}\n"
 
 
 @pytest.mark.parametrize("method", ["select", "filter", "with_column", "group_by", "join", "union", "sink"])

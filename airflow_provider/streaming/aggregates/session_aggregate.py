@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 from airflow_provider.streaming.aggregates.windowed_aggregate import (
-    WINDOW,
     AggregationInWindows,
     bounds_column,
     groups_of,
@@ -22,7 +21,6 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import (
     window_column,
     window_states,
 )
-from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.operations.batch import Changes, StateReader, without_failed
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import MARK_MS, Ints
@@ -118,13 +116,6 @@ class SessionAggregation(AggregationInWindows):
         end = begin if seen is None else segments.start_of(seen + self.windows.gap_ms)
         return list(range(begin, max(begin, end) + 1, segments.length_ms))
 
-    def rows_of(
-        self, key_name: str, groups: Sequence[bytes], sessions: pa.StructArray, results: list[tuple[str, pa.Array]]
-    ) -> list[bytes]:
-        """The values of output records."""
-        names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
-        return json_rows([*names, (WINDOW, sessions), *results])
-
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`."""
         # There is none while a task before an internal topic has told nothing.
@@ -159,11 +150,10 @@ class SessionAggregation(AggregationInWindows):
         ]
         if not closed:
             return []
-        groups = [group for group, _ in closed]
+        keys = [time_prefix(s.start) + group for group, s in closed]
         bounds = bounds_column([s.start for _, s in closed], [s.end for _, s in closed])
         results = self.results([s.row for _, s in closed], batch.rows.schema)
-        values = self.rows_of(batch.key_name, groups, bounds, results)
-        return [(time_prefix(s.start) + group, value) for (group, s), value in zip(closed, values, strict=True)]
+        return list(self.rows_of_windows(batch.key_name, keys, bounds, results))
 
     def expired_before_ms(self, watermark_ms: int) -> int:
         """See `Operation.expired_before_ms`."""
@@ -253,12 +243,12 @@ class GroupedSessions:
         if self._operation.emit == "close":
             return Changes(state, [])
         bounds = bounds_column([s.start for s in sessions], [s.end for s in sessions])
-        values = self._operation.rows_of(self._batch.key_name, groups, bounds, results)
+        keys = [time_prefix(session.start) + group for session, group in zip(sessions, groups, strict=True)]
+        rows_out = self._operation.rows_of_windows(self._batch.key_name, keys, bounds, results)
         output: list[tuple[bytes, bytes | None]] = []
-        for session, group, value in zip(sessions, groups, values, strict=True):
+        for session, group, row in zip(sessions, groups, rows_out, strict=True):
             gone = {old.start for _, old in session.olds} - {session.start}
-            output += [(time_prefix(start) + group, None) for start in sorted(gone)]
-            output.append((time_prefix(session.start) + group, value))
+            output += [*((time_prefix(start) + group, None) for start in sorted(gone)), row]
         return Changes(state, output)
 
     def _lookups(self, segments: Sequence[int]) -> list[bytes]:

@@ -17,9 +17,12 @@ import pyarrow.compute as pc
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.state.time_segments import PREFIX_BYTES, TimeSegments, time_of, time_prefix, times_of
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.aggregates.window_process import WindowCalls
 from airflow_provider.streaming.json.json_rows import iso_times, json_rows, key_columns, python_values
+from airflow_provider.streaming.json.types import json_schema
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
+from airflow_provider.streaming.operations.process import process_text
 from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
@@ -123,6 +126,7 @@ class AggregationInWindows(Aggregation):
 
     Args:
         emit: ``update`` emits each changed window once per micro-batch, ``close`` each window once, when it is over.
+        calls: what is called with the rows of a window that closes; None where its results are written.
     """
 
     timed: ClassVar[bool] = True
@@ -130,6 +134,7 @@ class AggregationInWindows(Aggregation):
     windows: Window | SessionWindow
     delay_ms: int
     emit: Emit = "update"
+    calls: WindowCalls | None = None
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
         """See `Operation.signature`."""
@@ -145,11 +150,36 @@ class AggregationInWindows(Aggregation):
         """See `Operation.groups`."""
         return groups_of(keys)
 
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """See `Operation.writes`: the key as text, the window, and the results or what the function returns."""
+        if self.calls is None:
+            return super().writes(key_name, schema)
+        keys = [(name, pa.string()) for name in self.written_keys(key_name)]
+        return f"{json_schema(pa.schema([*keys, *self._between_keys_and_results]))}, {self.calls.schema}"
+
+    def rows_of_windows(
+        self,
+        key_name: str,
+        keys: Sequence[bytes],
+        windows: pa.StructArray | pa.DictionaryArray,
+        results: list[tuple[str, pa.Array]],
+    ) -> list[tuple[bytes, bytes]]:
+        """What comes out of some windows, under keys that begin with their starts."""
+        groups = groups_of(keys)
+        if self.calls is None:
+            names = key_columns(key_name, self.by, pa.array(groups, pa.binary()))
+            return list(zip(keys, json_rows([*names, (WINDOW, windows), *results]), strict=True))
+        if isinstance(windows, pa.DictionaryArray):
+            windows = windows.dictionary.take(windows.indices)
+        called = self.calls.put_out(key_name, groups, windows, results[0][1])
+        return [(key, row) for key, rows in zip(keys, called, strict=True) for row in rows]
+
     @property
     def text(self) -> str:
         """See `Operation.text`."""
         when = "when it changes" if self.emit == "update" else "when it is over"
-        return f"{super().text} by {self.windows.text}, each {when}"
+        what = super().text if self.calls is None else process_text(self.calls.function, self.columns)
+        return f"{what} by {self.windows.text}, each {when}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,14 +216,12 @@ class WindowedAggregation(AggregationInWindows):
         self, key_name: str, keys: Sequence[bytes], column: pa.Array, results: list[tuple[str, pa.Array]]
     ) -> list[tuple[bytes, bytes]]:
         """See `Aggregation.output`; under the store's keys, which `close` replaces."""
-        if self.emit == "close":
-            return []
-        return list(zip(keys, self._rows(key_name, keys, results), strict=True))
+        return [] if self.emit == "close" else self._rows(key_name, keys, results)
 
-    def _rows(self, key_name: str, keys: Sequence[bytes], results: list[tuple[str, pa.Array]]) -> list[bytes]:
-        groups = pa.array(groups_of(keys), pa.binary())
-        window = (WINDOW, windows_of_keys(keys, self.windows.size_ms))
-        return json_rows([*key_columns(key_name, self.by, groups), window, *results])
+    def _rows(
+        self, key_name: str, keys: Sequence[bytes], results: list[tuple[str, pa.Array]]
+    ) -> list[tuple[bytes, bytes]]:
+        return self.rows_of_windows(key_name, keys, windows_of_keys(keys, self.windows.size_ms), results)
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
         """See `Operation.close`."""
@@ -209,7 +237,7 @@ class WindowedAggregation(AggregationInWindows):
             closed.update((key, value) for key, value in new[:number] if value is not None)
             keys = sorted(closed)
             results = self.results([closed[key] for key in keys], batch.rows.schema)
-            output = list(zip(keys, self._rows(batch.key_name, keys, results), strict=True)) if keys else []
+            output = list(self._rows(batch.key_name, keys, results)) if keys else []
         return Changes(new[number:], self._for_sink(output), changes.failed)
 
     def _first_open(self, watermark_ms: int) -> bytes:

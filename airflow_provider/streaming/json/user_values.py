@@ -222,7 +222,7 @@ def rows_of(returned: Iterable[Any] | None) -> list[Any]:
     return list(returned or ())
 
 
-def with_key(key: Mapping[str, str], row: object) -> dict[str, Any]:
+def with_key(key: Mapping[str, Any], row: object) -> dict[str, Any]:
     """A row with the key's columns in front.
 
     Raises:

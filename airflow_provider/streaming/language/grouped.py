@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
+from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate, Aggregation
 from airflow_provider.streaming.aggregates.drop_duplicates import DropDuplicates
 from airflow_provider.streaming.aggregates.session_aggregate import SessionAggregation
-from airflow_provider.streaming.aggregates.windowed_aggregate import WINDOW, Emit, WindowedAggregation
+from airflow_provider.streaming.aggregates.window_process import RowsOfWindow, WindowCalls, WindowFunction
+from airflow_provider.streaming.aggregates.windowed_aggregate import (
+    WINDOW,
+    AggregationInWindows,
+    Emit,
+    WindowedAggregation,
+)
 from airflow_provider.streaming.joins.newest_row import NewestRow
 from airflow_provider.streaming.language.column_check import (
     Columns,
@@ -49,6 +56,9 @@ AGGREGATES: Final = (
     'functions as F", not those of pyspark'
 )
 """What `aggregate()` takes, in words."""
+
+_IN_WINDOW: Final = ("key", "rows", "window")
+_ROWS_OF_WINDOW: Final = 1_000
 
 _WINDOW_COLUMN: Final = f"{WINDOW} STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
 
@@ -206,8 +216,7 @@ class GroupedStream:
         result = dataclasses.replace(made, grouped=self._with_filters(aggregates))
         if emit == "update":
             return Table(result.text, key=self.key if self.window is None else f"{self.key},{WINDOW}", origin=result)
-        time = self.stream.event_time
-        return self._stream(result, None if time is None else EventTime(WINDOW, time.delay_ms))
+        return self._closed(result)
 
     def aggregated(self, operation: Aggregation, name: str | None, *, combine: bool = False) -> Result:
         """What an operation keeps of each group; see `aggregate`."""
@@ -227,7 +236,7 @@ class GroupedStream:
 
     def process(
         self,
-        function: ProcessFunction | RowFunction,
+        function: ProcessFunction | RowFunction | WindowFunction,
         columns: Sequence[str] | None = None,
         timeout_s: float | None = None,
         version: int = 1,
@@ -238,15 +247,21 @@ class GroupedStream:
         on_clock: TimerFunction | None = None,
         outputs: Mapping[str, str] | None = None,
         event_time: str | None = None,
+        limit: int | None = None,
     ) -> Stream:
         """Call a Python function once per key and micro-batch; with stores or timers, once per row.
 
         Where the rows go through an internal topic, those of several partitions come in no certain order.
 
+        With a window it is called once for each key and window, with all rows of it, when the window is over; the
+        event time of what it returns is the window's, as of ``aggregate(emit="close")``.
+
         Args:
             function: ``function(key, rows, state)``; see `operations.process.ProcessFunction`. The key of several
-                columns is the text of their JSON array.
-            columns: the columns that its rows hold, each once; they have to be named.
+                columns is the text of their JSON array. With a window ``function(key, rows, window)``, which has
+                ``window.start`` and ``window.end``.
+            columns: the columns that its rows hold, each once; they have to be named. With a window the rows are in
+                ascending order of them, null first.
             timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
             version: of the state that the function keeps.
             name: of the store and of the internal topic, if there is one; default the sink's topic.
@@ -263,13 +278,27 @@ class GroupedStream:
             event_time: the column with the event time of what is put out, in each schema that has it: epoch ms as a
                 BIGINT, or a TIMESTAMP; the others have none. It needs a stream with an event time, whose late rows are
                 left out and counted. A row that is put out for a time before the watermark counts as raised.
+            limit: with a window: how many rows of a key it may have, default 1,000. A record beyond it is a record
+                error. They are one record of the changelog, so no larger than its ``max.message.bytes``.
 
         Raises:
             ConfigurationError: the function is none, a schema is, no schema has the event time's column, or a column
-                does not exist or cannot be read by Python.
+                does not exist or cannot be read by Python; or an argument does not go with a window, or without one.
         """
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")
+        if self.window is not None:
+            known = {
+                "stores": stores, "on_timer": on_timer, "on_clock": on_clock, "outputs": outputs,
+                "event_time": event_time, "version": version != 1,
+            }  # fmt: skip
+            return self._processed_windows(
+                Process.of(function, columns, timeout_s, 1, self._parts, schema, None, _IN_WINDOW), known, limit, name
+            )
+        if limit is not None:
+            raise ConfigurationError(
+                f"process() got limit={limit!r} and no window, whose rows it is for: what a function keeps is its own."
+            )
         operation = Process.of(function, columns, timeout_s, version, self._parts, schema, outputs)
         if stores or on_timer is not None or on_clock is not None or event_time is not None:
             check_kind("process() got event_time=", event_time, (str, type(None)), "the name of a column")
@@ -280,17 +309,46 @@ class GroupedStream:
             check_time(operation, has_time=self.stream.event_time is not None)
         if (known := self.columns) is not None:
             check_process_columns(known, operation.columns)
-        if self.window is not None:
-            raise ConfigurationError(
-                f"group_by() got {self.window.text} for process(): its function keeps one state for each key. Use "
-                "aggregate(), or make the window a part of the key with with_column()."
-            )
         columns_made = None if schema is None else self.with_key(columns_after(schema, ()) or {})
         result = self._result("process", operation, columns_made, name)
         if event_time is not None and self.stream.event_time is not None:
             check_time_put_out(event_time, self.by, [schema, *operation.outputs.values()])
             result = dataclasses.replace(result, time=EventTime(event_time, self.stream.event_time.delay_ms))
         return self._stream(result, result.time_among(columns_made))
+
+    def _processed_windows(
+        self, process: Process, others: Mapping[str, object], limit: int | None, name: str | None
+    ) -> Stream:
+        """See `process`."""
+        if given := [argument for argument, value in others.items() if value]:
+            raise ConfigurationError(
+                f"process() in windows got {given[0]}=: its function is called once, with all rows of a window, so it "
+                "keeps nothing between calls, and what it returns has the window's time. Leave it out, or group_by() "
+                "without the window."
+            )
+        check_number("process() got limit", limit, "rows of a key and window", whole=True, none="1,000")
+        columns, schema = process.columns, None if process.schema is None else columns_after(process.schema, ())
+        if (known := self.columns) is not None:
+            check_process_columns(known, columns)
+        if not columns or WINDOW in (schema or {}):
+            raise ConfigurationError(
+                f"process() in windows got columns={list(columns)} and schema={process.schema!r}: give at least one "
+                f"column, and none named {WINDOW!r}, because the output has the window there."
+            )
+        rows = RowsOfWindow(columns, limit or _ROWS_OF_WINDOW)
+        aggregate = Aggregate(name=rows.name, function=Function.STATE, aggregator=rows, columns=columns)
+        kept = self._aggregation((aggregate,), "close")
+        assert isinstance(kept, AggregationInWindows)
+        calls = WindowCalls(process.function, process.timeout_s, self._parts, process.schema)
+        window = columns_after(_WINDOW_COLUMN, ()) or {}
+        made = None if process.schema is None else self.with_key({**window, **(schema or {})})
+        result = self._result("process", dataclasses.replace(kept, calls=calls), made, name)
+        return self._closed(result)
+
+    def _closed(self, result: Result) -> Stream:
+        """A stream of windows that are over, in their time."""
+        time = self.stream.event_time
+        return self._stream(result, None if time is None else EventTime(WINDOW, time.delay_ms))
 
     def further(self, output: NamedOutput) -> Stream:
         """See `Stream.output`."""

@@ -110,8 +110,12 @@ class Process(Operation):
         by: tuple[str, ...] = (),
         schema: str | None = None,
         outputs: object = None,
+        arguments: Sequence[str] = ("key", "rows", "state"),
     ) -> Process:
         """What `process()` was asked for.
+
+        Args:
+            arguments: that the function is called with.
 
         Raises:
             ConfigurationError: an argument is not what it has to be.
@@ -121,7 +125,7 @@ class Process(Operation):
                 f"process() got columns={columns!r}: give the columns that its rows shall hold, each once, such as "
                 'columns=["amount", "country"].'
             )
-        check_process_function(function)
+        check_process_function(function, None, arguments)
         check_number("process() got timeout_s", timeout_s, "seconds", none="no limit")
         check_kind("process() got version=", version, int, "a whole number, such as 2")
         named = {} if outputs is None else check_outputs(outputs)
@@ -160,9 +164,8 @@ class Process(Operation):
     @property
     def text(self) -> str:
         """See `Operation.text`."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
         further = f" also into {', '.join(self.outputs)}" if self.outputs else ""
-        return f"process {name}({', '.join(self.columns)}){further}"
+        return process_text(self.function, self.columns) + further
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: what `ValueState.get` returns."""
@@ -342,11 +345,17 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-_ARGUMENTS: Final = ("key", "rows", "state")
+def process_text(function: Callable[..., Any], columns: Sequence[str]) -> str:
+    """A function and what its rows hold, for people."""
+    return f"process {getattr(function, '__name__', type(function).__name__)}({', '.join(columns)})"
+
+
 _SHOWN_CHARS: Final = 200
 
 
-def check_process_function(function: object, name: str | None = None, arguments: Sequence[str] = _ARGUMENTS) -> None:
+def check_process_function(
+    function: object, name: str | None = None, arguments: Sequence[str] = ("key", "rows", "state")
+) -> None:
     """Refuse a function that `process()` could not call with its three arguments, or whose call would do nothing.
 
     A generator function is taken: its rows are those that it yields.

@@ -50,7 +50,7 @@ class PutOut(NamedTuple):
         return cls([], {})
 
     @classmethod
-    def of(cls, returned: Sequence[Any], key: bytes, names: Mapping[str, str], outputs: Mapping[str, str]) -> PutOut:
+    def of(cls, returned: Sequence[Any], key: bytes, names: Mapping[str, Any], outputs: Mapping[str, str]) -> PutOut:
         """What a call came to.
 
         Args:
@@ -91,7 +91,7 @@ def _of_output(row: tuple[Any, ...], outputs: Mapping[str, str]) -> tuple[str, A
     return row[0], row[1]
 
 
-def _check(name: str, row: Mapping[str, Any], keys: Mapping[str, str], schema: str) -> None:
+def _check(name: str, row: Mapping[str, Any], keys: Mapping[str, Any], schema: str) -> None:
     if not (kinds := kinds_of(schema)):
         return
     for column, value in row.items():

@@ -326,8 +326,10 @@ class _Planner:
             word, made = "join", "joined"
         else:
             word = made = origin.word.replace("_", "-")
-        topic = repartition_topic(self.application_id, f"{name}-{made}")
-        self._add_made(origin, origin.name or f"{name}-{word}", topic, feeds=True)
+        store, rows = origin.name or f"{name}-{word}", f"{name}-{made}"
+        # The topic of the store's name is the one that the origin itself may read.
+        topic = repartition_topic(self.application_id, f"{rows}-rows" if rows == store else rows)
+        self._add_made(origin, store, topic, feeds=True)
         changes = isinstance(branch, Stream) and branch.of_changes
         return {"source_topic": topic, "internal": True, "schema": None, "changes": changes}
 
@@ -375,4 +377,11 @@ def _refuse_one_name(stages: Sequence[StagePlan], sink_of: Mapping[int, str]) ->
                 f"The sinks {sink_of[other.number]!r} and {sink_of[stage.number]!r} are of branches of one name, "
                 f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=; "
                 "or keep a join that both use in one variable: then it is made once."
+            )
+    readers = dict[str, StagePlan]()
+    for stage in stages:
+        if (first := readers.setdefault(stage.source_topic, stage)) is not stage and stage.internal:
+            raise ConfigurationError(
+                f"The stages {first.name!r} and {stage.name!r} would read one internal topic, {stage.source_topic!r}, "
+                "which follows from their names, and each needs its own: give one of them another name=."
             )

@@ -303,6 +303,14 @@ def _windows_of_outputs() -> StatefulJob:
     )
 
 
+def _of_window(_: str, rows: list[dict[str, Any]], window: Any) -> Iterator[dict[str, Any]]:
+    """A row for the window, and one for each that was paid."""
+    yield {"n": len(rows), "ids": [row["id"] for row in rows], "ms": (window.end - window.start).total_seconds() * 1000}
+    for row in rows:
+        if row["amount"]:
+            yield {"id": row["id"], "amount": row["amount"]}
+
+
 def _one(result: Any) -> StatefulJob:
     return StatefulJob("tested", result.sink("out"))
 
@@ -328,6 +336,9 @@ def _in_time() -> Iterator[tuple[str, Operation]]:
                 yield f"{name}-{emit}{where}", _orders(result, once=emit == "close")
         states = groups["-repartitioned"](kind).aggregate(*_OF_STATES, name="windows", emit="close")
         yield f"{name}-states", _orders(states, once=True)
+        for where, grouped in groups.items():
+            called = grouped(kind).process(_of_window, ["amount", "id"], name="windows")
+            yield f"{name}-process{where}", _orders(called, once=True)
 
 
 def _joins() -> Iterator[tuple[str, Operation]]:

@@ -112,13 +112,6 @@ def test_changelogs_of_windows_are_made_so_that_they_can_be_cut() -> None:
         pytest.param(
             lambda: orders().group_by("country").aggregate(SPENT, emit="close"), "without windows", id="emit-alone"
         ),
-        pytest.param(
-            lambda: (
-                orders().group_by("country", window("at", "1 hour")).process(lambda key, rows, state: None, ["amount"])
-            ),
-            "for process",
-            id="process",
-        ),
         pytest.param(lambda: stream("o", schema=SCHEMA, event_time="at"), "watermark", id="no-watermark"),
     ],
 )

@@ -23,6 +23,7 @@ SCHEMA = "customer STRING, country STRING, amount DOUBLE"
 ORDERS = stream("orders", schema=SCHEMA)
 KEYED = stream("orders", schema=SCHEMA, key="customer")
 SPENT = F.sum("amount").alias("spent")
+SPENT_MOST = F.max("spent").alias("most")
 
 
 def keep(key: str, rows: list[Row], state: ValueState) -> None:
@@ -183,9 +184,37 @@ def test_result_that_is_kept_and_written_is_made_once() -> None:
     assert [stage.outputs for stage in stages] == [("app-counts-repartition",), ("one",)]
 
 
+@pytest.mark.parametrize("name", [None, "most-aggregate"])
+def test_aggregates_of_aggregates_have_topics_of_their_own(name: str | None) -> None:
+    spent = ORDERS.group_by("customer", "country").aggregate(SPENT, name=name)
+    most = spent.to_stream().group_by("country").aggregate(SPENT_MOST)
+
+    stages = plan_stages("app", [most.sink("most")])
+
+    assert [stage.source_topic for stage in stages] == [
+        "orders",
+        "app-most-aggregate-repartition",
+        "app-most-aggregate-rows-repartition",
+        "app-most-repartition",
+    ]
+
+
 @pytest.mark.parametrize(
     ("sinks", "why"),
     [
+        pytest.param(
+            [
+                ORDERS.group_by("country").aggregate(SPENT, name="most-aggregate").sink("spent"),
+                ORDERS.group_by("customer")
+                .aggregate(SPENT, name="x")
+                .to_stream()
+                .group_by("customer")
+                .aggregate(SPENT_MOST, name="most")
+                .sink("most"),
+            ],
+            "would read one internal topic, 'app-most-aggregate-repartition'",
+            id="one-internal-topic",
+        ),
         pytest.param(
             [ORDERS.group_by("country").aggregate(SPENT, name="totals").sink(topic) for topic in ("a", "b")],
             "^The sinks 'a' and 'b' are of branches of one name, 'totals'",
