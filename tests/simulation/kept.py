@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation.faults import Fault
+from tests.simulation.size import LONG, SHORT, TINY, Size
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,14 @@ class Kept:
     Args:
         mutation: the way in which the product is broken.
         promise: what is broken then.
+        size: of the schedule.
     """
 
     mutation: str
     promise: str
     seed: int
     faults: tuple[Fault, ...]
+    size: Size = SHORT
 
 
 KEPT: Final = (
@@ -37,6 +40,7 @@ KEPT: Final = (
             Fault(at=1.985, kind="cut_in", target=10, seconds=1.0),
             Fault(at=4.206, kind="zombie_worker_at", target=9, what="commit.begun", seconds=7.0),
         ),
+        LONG,
     ),
     Kept("LastEnd", "lost write", 27, (Fault(at=0.723, kind="two_failovers", target=4),)),
     Kept(
@@ -113,12 +117,49 @@ KEPT: Final = (
             Fault(at=8.083, kind="fail_over_by_hand", target=8),
             Fault(at=8.725, kind="unclean_leader", target=1, what="assignment", seconds=5.0, count=3),
         ),
+        LONG,
     ),
     Kept(
         "WarmCopiesStay",
         "warm copies stay",
         7,
         (Fault(at=2.571, kind="add_instance", target=1, seconds=15.0, count=3),),
+    ),
+    Kept(
+        "TouchIsNoTry",
+        "liveness",
+        422,
+        (
+            Fault(at=1.399, kind="revoke", target=1, what="read changelog", seconds=12.0),
+            Fault(at=2.0, kind="set_clock", target=9, seconds=5000.0),
+        ),
+        TINY,
+    ),
+    Kept(
+        "CutIsOutdated",
+        "store is a prefix",
+        115,
+        (
+            Fault(at=0.929, kind="unclean_leader", target=7, what="changelog", seconds=5.0),
+            Fault(at=1.2, kind="pause", target=0, seconds=6.0),
+        ),
+        TINY,
+    ),
+    Kept(
+        "OwnInItsPlace",
+        "store is a prefix",
+        115,
+        (
+            Fault(at=0.929, kind="unclean_leader", target=7, what="changelog", seconds=5.0),
+            Fault(at=1.2, kind="pause", target=0, seconds=6.0),
+        ),
+        TINY,
+    ),
+    Kept(
+        "LookBeforeCommit",
+        "lost write",
+        16,
+        (Fault(at=2.805, kind="unclean_leader", target=8, what="changelog", seconds=5.0),),
     ),
     Kept("NoGap", "duplicate", 1, (Fault(at=0.612, kind="break_store", target=6),)),
     Kept(
@@ -129,6 +170,7 @@ KEPT: Final = (
             Fault(at=5.055, kind="away", target=10, seconds=26.0, count=3),
             Fault(at=6.0, kind="away", target=8, seconds=26.0),
         ),
+        LONG,
     ),
     Kept("LeastTime", "liveness", 117, ()),
     Kept("TimeStays", "unanswered incident", 37, ()),
