@@ -140,7 +140,7 @@ KEPT: Final = (
         "store is a prefix",
         115,
         (
-            Fault(at=0.929, kind="unclean_leader", target=7, what="changelog", seconds=5.0),
+            Fault(at=0.929, kind="cut_changelog", target=7, what="changelog", seconds=5.0),
             Fault(at=1.2, kind="pause", target=0, seconds=6.0),
         ),
         TINY,
@@ -150,7 +150,7 @@ KEPT: Final = (
         "store is a prefix",
         115,
         (
-            Fault(at=0.929, kind="unclean_leader", target=7, what="changelog", seconds=5.0),
+            Fault(at=0.929, kind="cut_changelog", target=7, what="changelog", seconds=5.0),
             Fault(at=1.2, kind="pause", target=0, seconds=6.0),
         ),
         TINY,
@@ -159,7 +159,7 @@ KEPT: Final = (
         "LookBeforeCommit",
         "lost write",
         16,
-        (Fault(at=2.805, kind="unclean_leader", target=8, what="changelog", seconds=5.0),),
+        (Fault(at=2.805, kind="cut_changelog", target=8, what="changelog", seconds=5.0),),
     ),
     Kept("NoGap", "duplicate", 1, (Fault(at=0.612, kind="break_store", target=6),)),
     Kept(

@@ -364,13 +364,13 @@ MUTATIONS: Final = (
                 "if _CUT in ():",
             ),
         ),
-        faults=("unclean_leader:changelog", "cut_in", "pause", "fail_over_by_hand"),
+        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
     ),
     Mutation(
         "LookBeforeCommit",
         "nothing is committed behind a changelog that lacks what its owner has written",
         (_NO_LOOK,),
-        faults=("unclean_leader:changelog",),
+        faults=("cut_changelog",),
     ),
     Mutation(
         "OwnInItsPlace",
@@ -382,7 +382,7 @@ MUTATIONS: Final = (
                 "if False:",
             ),
         ),
-        faults=("unclean_leader:changelog", "cut_in", "pause", "fail_over_by_hand"),
+        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
     ),
     Mutation(
         "Slept",
