@@ -48,6 +48,7 @@ class ChangelogBatch:
         uncommitted_from: offset of the first change behind that; of the first of all where there is none; None where
             the last record is a commit record.
         first_offset: of the first record; None while there is none.
+        first_commit: that record, where it is a commit record; None otherwise.
         records: how many records that were, commit records among them.
         record_bytes: size of their keys and values together.
         next_offset: offset after the last record, control records included when the end was reached.
@@ -61,6 +62,7 @@ class ChangelogBatch:
     commit: bytes | None = None
     uncommitted_from: int | None = None
     first_offset: int | None = None
+    first_commit: bytes | None = None
     records: int = 0
     record_bytes: int = 0
     next_offset: int = 0
@@ -92,6 +94,7 @@ class ChangelogBatch:
             return
         if self.first_offset is None:
             self.first_offset = messages[0].offset()
+            self.first_commit = values[0] if keys[0] == COMMIT_KEY else None
         self.record_bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
         at = commits = 0
         with contextlib.suppress(ValueError):

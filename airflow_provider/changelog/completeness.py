@@ -92,8 +92,9 @@ class OwnCommit:
     """The last commit of a store's owner, which is to be seen in the changelog if only the brokers' word says it is.
 
     Brokers can acknowledge a commit and lose it: Kafka 4.3 drops the marker of a transaction that ends while a
-    partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"). A store that
-    went on from such a commit would have counted records whose output nobody sees.
+    partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"); or a new leader
+    lacks it, and another record lies there by now. A store that went on from such a commit would have counted records
+    whose output nobody sees.
     """
 
     def __init__(self, store: Path, changelog: str) -> None:
@@ -108,12 +109,19 @@ class OwnCommit:
             self.awaited_at = at
         return offset if self.awaited_at is None else self.awaited_at
 
-    def take(self, batch: ChangelogBatch) -> bool:
-        """Whether it is the first record of a batch, which the store has applied then; it is seen by that."""
-        found = self.awaited_at is not None and batch.first_offset == self.awaited_at
-        if found:
-            self.awaited_at = None
-        return found
+    def take(self, batch: ChangelogBatch, position: Position | None) -> bool:
+        """Whether it is the first record of a batch, which the store has applied then; it is seen by that.
+
+        Raises:
+            StoreDivergedError: another record lies there.
+        """
+        awaited = self.awaited_at
+        if awaited is None or batch.first_offset != awaited:
+            return False
+        if position is not None and batch.first_commit != position.commit:
+            raise self._missing(awaited)
+        self.awaited_at = None
+        return True
 
     def seen(self, batch: ChangelogBatch, position: Position | None) -> bool:
         """Whether none is awaited, or there are later ones that hold all of it, so that it may be compacted away.
@@ -130,11 +138,15 @@ class OwnCommit:
         if own is not None and batch.commit is not None and holds_all_of(own, batch.commit):
             self.awaited_at = None
             return True
-        raise StoreDivergedError(
+        raise self._missing(awaited)
+
+    def _missing(self, awaited: int) -> StoreDivergedError:
+        return StoreDivergedError(
             f"The brokers acknowledged the commit at offset {awaited} of {self._changelog}, and it is not there: the "
-            f"transaction was aborted since. The store at {self._store} has applied it, so it is moved aside and "
-            "restored, and the records are processed again. Outputs of the same transaction may be seen twice if other "
-            "partitions did not lose it: see docs/faults.md, 'Brokers'."
+            "transaction was aborted since, or a new leader lacks it. The store at "
+            f"{self._store} has applied it, so it is moved aside and restored, and the records are processed again. "
+            "Outputs of the same transaction may be seen twice if other partitions did not lose it: see "
+            "docs/faults.md, 'Brokers'."
         )
 
 

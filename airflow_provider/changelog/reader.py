@@ -19,6 +19,9 @@ from airflow_provider.kafka.connection import KafkaConnection
 ChangelogPartition = tuple[str, int]
 """A changelog's topic and partition."""
 
+_CUT: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001
+"""What librdkafka says where a leader's epochs show that the log was cut before its position (KIP-320)."""
+
 _FETCH: Final = {
     "enable.auto.commit": False,
     # A position that is not in the log is a verdict to be taken, never an offset to be made up.
@@ -236,8 +239,17 @@ class ChangelogReader:
             raise KafkaException(error)
 
     def _judge_position(self, partition: ChangelogPartition, error: KafkaError, batch: ChangelogBatch) -> None:
-        """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own."""
+        """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own.
+
+        Where a new leader lacks records before the position, others may lie there by now.
+        """
         position = max(self._assigned[partition], batch.next_offset)
+        if _CUT in error.str():
+            batch.error = StoreOutdatedError(
+                f"A new leader of {partition[0]}[{partition[1]}] lacks records before the position {position} "
+                f"({error.str()}): the store is restored afresh."
+            )
+            return
         try:
             low, high = self.bounds(partition, position)
         except StatefulStreamsError as unknown:

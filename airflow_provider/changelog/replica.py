@@ -153,7 +153,7 @@ class Replica:
         before = self.position
         offset = max(batch.next_offset, self.offset)
         # Read back, it is in the store already and counts for no restore.
-        read_back = self._own_commit.take(batch)
+        read_back = self._own_commit.take(batch, self.store.position)
         seen = self._own_commit.seen(batch, self.store.position)
         at_end = seen and batch.at_end and offset >= (self._last_end or 0)
         self.reached_end = at_end
@@ -216,6 +216,8 @@ class Replica:
     ) -> ChangelogPosition:
         """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.
 
+        It is asked for before the end of the transaction, too, when the brokers have all of its records.
+
         Args:
             records: that the transaction wrote into the changelog, the commit record among them.
             holds_records: whether the changelog has a record between two offsets; asked where there is more than the
@@ -230,8 +232,8 @@ class Replica:
         if begin < at or (begin > at + 1 and holds_records(at, begin)):
             raise TopicMismatchError(
                 f"The transaction of the owner of {self.changelog} begins at offset {begin}, {at} was the end "
-                "before it: another program writes into this changelog, or it was truncated or created again. The task "
-                "stops; find out who did it before the application is started again."
+                "before it: another program writes into this changelog, or it was truncated or created again. Nothing "
+                "is committed, and the task stops; find out who did it before the application is started again."
             )
         return self._position_at(offset, timestamp_ms, self._completeness.note(), own_commit_at=offset - 1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -15,7 +15,13 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import CHUNK, Change, ProducerQueue
 from airflow_provider.common.in_thread import in_thread
-from airflow_provider.errors import BrokerUnreachableError, FencedError, InstanceError, StatefulStreamsError
+from airflow_provider.errors import (
+    BrokerUnreachableError,
+    FencedError,
+    InstanceError,
+    StatefulStreamsError,
+    TopicMismatchError,
+)
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.kafka.broker_error import broker_error, lacking
 from airflow_provider.kafka.connection import KafkaConnection
@@ -104,6 +110,7 @@ class TransactionalWriter:
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
         to_all: tuple[Change, Mapping[str, int]] | None = None,
+        check: Callable[[Mapping[str, int]], object] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction.
 
@@ -114,6 +121,7 @@ class TransactionalWriter:
             output_partitions: all output records are written to each of these; None leaves the choice to the
                 partitioner.
             to_all: a record that is written behind them to all partitions of some topics, and how many these have.
+            check: gets what is returned once the brokers have all of it, and raises where it must not be committed.
 
         Returns:
             By changelog, the offset after the commit record: the position afterwards.
@@ -125,6 +133,7 @@ class TransactionalWriter:
             ConfigurationError: the brokers refuse the records for good: rights, a policy, a limit that was lowered.
             BrokerUnreachableError: the brokers did not answer in time; the transaction was not committed, or its
                 outcome is unknown and the next owner finds it in the changelog.
+            StatefulStreamsError: what `check` raises; nothing was committed.
         """
         if not changes:
             raise ValueError("A commit needs a changelog, or the commit topic of a task without a store: name one.")
@@ -154,6 +163,8 @@ class TransactionalWriter:
             fail(FailPoint.COMMIT_RECORD)
             # 4e. the group's offsets, behind the records: see `TransactionalProducer`
             self._producer.flush()
+            if check is not None and positions.keys() == changes.keys():
+                check(positions)
             offsets = [TopicPartition(topic, partition, source.offset) for topic, source in record.sources.items()]
             self._send_offsets(offsets, group)
             fail(FailPoint.COMMIT_OFFSETS)
@@ -239,6 +250,10 @@ class TransactionalWriter:
             cause = self._cause(error)
             self._abort(cause)
             raise self._typed(cause, topics, record) from error
+        except TopicMismatchError:
+            with suppress(KafkaException):  # the next owner aborts it
+                self._producer.abort()
+            raise
 
     def _put_commit_record(
         self, changelogs: Iterable[str], record: CommitRecord, positions: MutableMapping[str, int]

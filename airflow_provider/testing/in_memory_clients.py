@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider.changelog.batch import ChangelogBatch
@@ -68,7 +68,7 @@ class InMemoryLog:
         Raises:
             FencedError: a later owner exists; nothing was written.
         """
-        if self._epochs.get(transactional_id) != epoch:
+        if not self.is_owner(transactional_id, epoch):
             raise FencedError(f"{transactional_id!r} was taken over by a newer owner: nothing was written.")
         last: dict[tuple[str, int], int] = {}
         for topic, partition, record in records:
@@ -78,6 +78,10 @@ class InMemoryLog:
         for written in last:
             self._partitions[written].append(None)  # the marker
         return last
+
+    def is_owner(self, transactional_id: str, epoch: int) -> bool:
+        """Whether nobody has fenced since."""
+        return self._epochs.get(transactional_id) == epoch
 
     def append(self, topic: str, partition: int, record: Record) -> int:
         """Append one record outside of a transaction; its offset."""
@@ -264,6 +268,7 @@ class InMemoryWriter:
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
         to_all: tuple[Change, Mapping[str, int]] | None = None,
+        check: Callable[[Mapping[str, int]], object] | None = None,
     ) -> Mapping[str, int]:
         """As `TaskProducer.commit`; output goes to partition 0, so that it keeps the order of the commits.
 
@@ -293,6 +298,8 @@ class InMemoryWriter:
             records += [(topic, to, told) for topic, number in topics.items() for to in range(number)]
         for changelog in changes:
             records.append((changelog, partition, Record(key=COMMIT_KEY, value=record.to_bytes(), timestamp_ms=at_ms)))
+        if check is not None and self._log.is_owner(self.transactional_id, self._epoch):
+            check({name: self._log.end(name, partition) + len(changed) + 1 for name, changed in changes.items()})
         last = self._log.commit(self.transactional_id, self._epoch, records)
         return {changelog: last[changelog, partition] + 1 for changelog in changes}
 

@@ -52,8 +52,8 @@ def main() -> int:
 def _one(seed: int, only: Sequence[str], *, trace: bool, shrunk: bool) -> int:
     from tests.simulation import runner, schedule
 
-    outcome = schedule.run(seed, schedule.faults_of(seed, only), traced=trace)
-    for line in outcome.trace:
+    outcome = schedule.run(seed, schedule.faults_of(seed, only), traced=True)
+    for line in outcome.trace if trace else ():
         print(line)
     faults = runner.shrink(seed, outcome.faults, outcome.name) if shrunk and outcome.violation else outcome.faults
     for fault in faults:

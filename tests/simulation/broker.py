@@ -173,6 +173,9 @@ class Broker:
         self.transactions: dict[str, Transaction] = {}
         self.groups: dict[str, dict[Partition, int]] = {}
         self.no_coordinator_until = 0.0
+        self.refused: dict[tuple[str, str], int] = {}
+        """What is refused for now, and with which code: ``write``, ``read``, ``keep``, ``own`` or ``offsets``, and of
+        which topic."""
         self.lose_marker: Partition | None = None
         """The next commit is not marked there: Kafka 4.3 loses one while a partition has no leader."""
         self.marker_lost: Callable[[Partition], None] = lambda _: None
@@ -207,6 +210,10 @@ class Broker:
             raise Refused(KafkaError.NOT_LEADER_FOR_PARTITION)
         return log
 
+    def _permit(self, what: str, topic: str = "") -> None:
+        if (code := self.refused.get((what, topic))) is not None:
+            raise Refused(code)
+
     # -- reading -------------------------------------------------------------------------------------------------
 
     def changed(self, at: Partition) -> int:
@@ -216,6 +223,7 @@ class Broker:
         return next(_changes) if log is None or log.reported_end[0] > self._clock() else log.changed
 
     def bounds(self, at: Partition, committed: bool) -> tuple[int, int]:
+        self._permit("read", at[0])
         log = self.log(at)
         if log.reported_end[0] > self._clock():
             raise Refused(KafkaError.OFFSET_NOT_AVAILABLE)  # KIP-207: not before the new leader's end has caught up
@@ -227,6 +235,7 @@ class Broker:
         Raises:
             Refused: the offset is not in the log, or there is no leader.
         """
+        self._permit("read", at[0])
         log = self.log(at)
         if offset < log.start or offset > log.end:
             raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
@@ -254,6 +263,7 @@ class Broker:
         self, at: Partition, pid: int, epoch: int, sequence: int, records: Sequence[Record], transaction: str | None
     ) -> int:
         """Append a batch once; returns the offset of its first record."""
+        self._permit("write", at[0])
         log = self.log(at)
         producer = log.producers.get(pid)
         if producer is not None and epoch < producer.epoch:
@@ -268,6 +278,7 @@ class Broker:
                 raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
             if known.state != "ongoing" or at not in known.partitions:
                 raise Refused(KafkaError.INVALID_TXN_STATE)
+            self._permit("keep", at[0])
             number = known.number
         if producer is None or epoch > producer.epoch:
             producer = log.producers[pid] = _Producer(epoch)
@@ -317,6 +328,7 @@ class Broker:
             self._next_pid += 1
             return self._next_pid, 0
         self._coordinated()
+        self._permit("own")
         known = self.transactions.get(id)
         if known is None:
             self._next_pid += 1
@@ -334,6 +346,7 @@ class Broker:
     def add_partitions(self, id: str, pid: int, epoch: int, partitions: Sequence[Partition]) -> None:
         known = self._of(id, pid, epoch)
         for at in partitions:
+            self._permit("write", at[0])
             self.log(at, led=False)
         self._open(known)
         known.partitions.update(partitions)
@@ -341,6 +354,7 @@ class Broker:
     def add_offsets(self, id: str, pid: int, epoch: int, group: str, offsets: dict[Partition, int]) -> None:
         """AddOffsetsToTxn and TxnOffsetCommit."""
         known = self._of(id, pid, epoch)
+        self._permit("offsets")
         self._open(known)
         known.groups.setdefault(group, {}).update(offsets)
         known.offered.append(offsets)

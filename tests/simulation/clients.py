@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AclOperation
 
 from tests.simulation.broker import Broker, Partition, Record, Refused
 from tests.simulation.kernel import Process, Waiters, the
@@ -24,6 +25,15 @@ _AGAIN: Final = frozenset(
 )
 """What librdkafka asks again for by itself."""
 _FENCED: Final = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_ABORTS: Final = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""After which of them a producer may begin another transaction, once it has aborted this one."""
 
 
 class Network:
@@ -319,8 +329,8 @@ class Producer:
         except Refused as refused:
             if refused.code in _FENCED:
                 self._error = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
-            elif refused.code == KafkaError.INVALID_TXN_STATE and kind == "produce":
-                self._error = KafkaError(refused.code, "not of the transaction", txn_requires_abort=True)
+            elif refused.code in _ABORTS and kind in ("add", "offsets", "produce"):
+                self._error = KafkaError(refused.code, "refused", txn_requires_abort=True)
             else:
                 self._error = KafkaError(refused.code, "refused", fatal=True)
             raise KafkaException(self._error) from refused
@@ -525,7 +535,8 @@ class Consumer:
             position.offset, position.said, position.cuts = begins, -1, None
         elif position.said != -2:
             position.said = -2
-            return [Message(at, position.offset, None, KafkaError(KafkaError._AUTO_OFFSET_RESET))]
+            why = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - as librdkafka does
+            return [Message(at, position.offset, None, KafkaError(KafkaError._AUTO_OFFSET_RESET, why))]
         return []
 
     def _refused(self, at: Partition, position: _Position, refused: Refused) -> list[Message]:
@@ -536,7 +547,7 @@ class Consumer:
                 position.said = -2
                 return [Message(at, position.offset, None, KafkaError(KafkaError._AUTO_OFFSET_RESET))]
             position.offset, position.said = self._broker.log(at).start, -1
-        elif refused.code == KafkaError.UNKNOWN_TOPIC_OR_PART and position.said != -3:
+        elif refused.code not in _AGAIN and position.said != -3:
             position.said = -3
             return [Message(at, position.offset, None, KafkaError(refused.code))]
         return []
@@ -616,10 +627,12 @@ class AdminClient:
     def poll(self, timeout: float = 0) -> int:
         return 0
 
-    def describe_topics(self, names: Any, request_timeout: float = 10.0) -> dict[str, Future]:
+    def describe_topics(self, names: Any, request_timeout: float = 10.0, **_: object) -> dict[str, Future]:
+        broker = self._net.broker
+        operations = {"read": AclOperation.READ, "write": AclOperation.WRITE}
+
         def described() -> dict[str, str | None]:
-            known = self._net.broker.topics
-            return {name: known[name].id if name in known else None for name in names.topic_names}
+            return {name: broker.topics[name].id if name in broker.topics else None for name in names.topic_names}
 
         found = {name: Future() for name in names.topic_names}
         try:
@@ -632,7 +645,8 @@ class AdminClient:
             if id is None:
                 found[name].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
             else:
-                found[name].set_result(SimpleNamespace(topic_id=id))
+                may = {right for what, right in operations.items() if (what, name) not in broker.refused}
+                found[name].set_result(SimpleNamespace(topic_id=id, authorized_operations=may))
         return found
 
     def delete_records(self, partitions: Sequence[TopicPartition], **_: object) -> dict[Any, Future]:

@@ -7,7 +7,7 @@ alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tests.simulation import spark
@@ -16,6 +16,7 @@ from tests.simulation.product import (
     Changes,
     CompiledJob,
     CompiledStage,
+    FunctionError,
     InputSpec,
     Operation,
     SourceSpec,
@@ -43,8 +44,13 @@ def after(held: dict[bytes, bytes], key: bytes, offset: int) -> bytes:
 
 @dataclass(frozen=True)
 class Ledger(Operation):
-    """Numbers each key's records."""
+    """Numbers each key's records.
 
+    Args:
+        bad: partition and offset of what it cannot process, until it is corrected.
+    """
+
+    bad: set[tuple[int, int]] = field(default_factory=set, hash=False)
     columns: ClassVar[tuple[str, ...]] = ()
 
     def signature(self, key_name: str, key_type: Any, schema: Any) -> StoreSignature:
@@ -53,6 +59,9 @@ class Ledger(Operation):
     def merge(self, batch: Any, state: Any, tolerant: bool) -> Changes:
         offsets = batch.rows.column("__offset").to_pylist()
         keys = batch.rows.column("__key").to_pylist()
+        for number, offset, key in zip(batch.rows.column("__partition").to_pylist(), offsets, keys, strict=True):
+            if (number, offset) in self.bad:
+                raise FunctionError(offset, key.decode(), "it cannot be processed")
         distinct = list(dict.fromkeys(keys))
         before = dict(zip(distinct, state.get_many(distinct), strict=True))
         held = dict(state.range(b"", b"\xff"))

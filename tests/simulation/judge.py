@@ -107,6 +107,10 @@ class Judge:
         self._fenced: dict[TaskId, float] = {}
         self.compacted_at: dict[Partition, int] = {}
         """Its end when it was compacted last."""
+        self._ahead: dict[int, bytes] = {}
+        """By task, the last commit that its changelog has lost, until there is another."""
+        self._repeats = False
+        """Whether outputs were lost, or are made again, because a log lost what it had acknowledged."""
         self.tainted: set[int] = set()
         """Tasks of which the brokers lost a marker: of their outputs nothing is promised."""
 
@@ -180,7 +184,25 @@ class Judge:
             self._newest[number] = record
             self._hidden.pop(number, None)
         self._committed[data] = number
+        self._ahead.pop(number, None)
         self._world.kernel.passed("commit")
+
+    def cut(self, at: Partition) -> None:
+        """A new leader lacks what was acknowledged: a task goes on from the last commit that is left."""
+        number, log = self._of_changelog.get(at), self._world.broker.log(at, led=False)
+        self._repeats |= number is not None or at[0] == SINK
+        if number is None:
+            return
+        left = [r.value for r in log.records if r.key == COMMIT_KEY and r.state == "committed" and r.value]
+        last = next((data for data, of in reversed(self._committed.items()) if of == number), None)
+        if last is not None and last not in left:
+            self._ahead[number] = last
+        self._hidden.pop(number, None)
+        self._newest.pop(number, None)
+        if left:
+            self._newest[number] = commit_of(left[-1])
+        self.compacted_at[at] = min(self.compacted_at.get(at, 0), log.end)
+        self._world.kernel.passed(f"cut {at[0]}")
 
     @staticmethod
     def _check_batch(
@@ -219,13 +241,16 @@ class Judge:
     def _output(self, at: Partition, record: Record) -> None:
         key = record.key or b""
         if isinstance(self._oracle, Windows):
-            if not self.tainted and (wrong := self._oracle.came_out(record.value or b"")) is not None:
+            if (
+                not (self.tainted or self._repeats)
+                and (wrong := self._oracle.came_out(record.value or b"")) is not None
+            ):
                 raise Violation("wrong window", f"{at} offset {record.offset}: {wrong}")
             self._world.kernel.passed("window came out")
             return
         expected, seen = self._oracle.outputs[key], self._seen.get((at, key), 0)
         number = int(key[1:2])
-        if number in self.tainted:
+        if number in self.tainted or self._repeats:
             return
         if seen >= len(expected) or record.value != expected[seen]:
             value = record.value or b""
@@ -275,10 +300,9 @@ class Judge:
 
     def written(self, path: str, database: Database) -> None:
         """A store holds exactly a prefix of the commits."""
-        raw = database.families["default"].get(POSITION_KEY)
-        if raw is None:
+        position = _position_of(database)
+        if position is None:
             return
-        position = msgspec.msgpack.decode(raw, type=_Position)
         number = self._names[path.split("/")[-2]]
         changelog = self._world.changelogs[number]
         at = position.changelogs.get(changelog[0])
@@ -300,6 +324,11 @@ class Judge:
             raise Violation(
                 "store is a prefix", f"{path} at {at.offset}, source {source}: {_difference(found, expected)}"
             )
+
+    def _is_held(self, commit: bytes) -> bool:
+        """Whether a store of the instance that made a commit stands there."""
+        positions = map(_position_of, self._world.disk.of_host(self._world.hosts[commit_of(commit).instance].root))
+        return any(position is not None and position.commit == commit for position in positions)
 
     # -- what is answered ----------------------------------------------------------------------------------------
 
@@ -340,7 +369,9 @@ class Judge:
             zip(self._world.sources, self._world.changelogs, strict=True)
         ):
             source = broker.log((topic, partition), led=False)
-            newest = self._hidden.get(number, self._newest.get(number))
+            newest, ahead = self._hidden.get(number) or self._newest.get(number), self._ahead.get(number)
+            if ahead is not None and self._is_held(ahead):
+                newest = commit_of(ahead)  # by its owner, whom only its next commit tells
             readable = (r.offset for r in reversed(source.records) if r.marker is None and r.state == "committed")
             total, done = next(readable, -1) + 1, 0 if newest is None else newest.sources[topic].offset
             if done < total:
@@ -348,13 +379,18 @@ class Judge:
             if broker.log(changelog, led=False).open and number not in self.tainted:
                 return f"{changelog} has a transaction without an end"
         if isinstance(self._oracle, Windows):
-            return None if self.tainted else self._oracle.missing()
-        if not self.tainted:
+            return None if self.tainted or self._repeats else self._oracle.missing()
+        if not (self.tainted or self._repeats):
             for key, expected in self._oracle.outputs.items():
                 seen = sum(count for (_, of), count in self._seen.items() if of == key)
                 if seen != len(expected):
                     return f"{seen} of {len(expected)} outputs of {key!r} can be read"
         return None
+
+
+def _position_of(database: Database) -> _Position | None:
+    raw = database.families["default"].get(POSITION_KEY)
+    return None if raw is None else msgspec.msgpack.decode(raw, type=_Position)
 
 
 def _is_fenced(view: ControlView, task_id: TaskId) -> bool:

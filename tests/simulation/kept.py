@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation.faults import Fault
+from tests.simulation.size import LONG, SHORT, TINY, Size
 
 
 @dataclass(frozen=True)
@@ -20,38 +21,39 @@ class Kept:
     Args:
         mutation: the way in which the product is broken.
         promise: what is broken then.
+        size: of the schedule.
     """
 
     mutation: str
     promise: str
     seed: int
     faults: tuple[Fault, ...]
+    size: Size = SHORT
 
 
 KEPT: Final = (
     Kept(
         "Fencing",
         "generations grow",
-        7,
-        (
-            Fault(at=0.808, kind="zombie_worker_at", target=11, what="commit.changes", seconds=7.0, count=2),
-            Fault(at=2.571, kind="zombie_worker_at", target=1, what="commit.done", seconds=7.0, count=2),
-        ),
+        776,
+        (Fault(at=2.0, kind="zombie_worker_at", target=9, what="commit.begun", seconds=7.0, count=2),),
     ),
     Kept(
         "LastEnd",
         "lost write",
-        7,
-        (Fault(at=2.571, kind="two_failovers", target=1, count=3),),
+        9,
+        (Fault(at=0.483, kind="fail_over_by_hand", target=0),),
+        TINY,
     ),
     Kept(
         "WaitForHidden",
         "liveness",
-        97,
+        371,
         (
-            Fault(at=1.035, kind="lose_marker", target=0, what="changelog", count=3),
-            Fault(at=2.0, kind="kill", target=6),
+            Fault(at=0.896, kind="fail_over_by_hand", target=8),
+            Fault(at=0.973, kind="lose_marker", target=8, what="changelog"),
         ),
+        TINY,
     ),
     Kept(
         "GenerationCheck",
@@ -65,17 +67,19 @@ KEPT: Final = (
     Kept(
         "DropRows",
         "duplicate",
-        14,
-        (Fault(at=1.207, kind="kill_at", target=5, what="commit.offsets"),),
+        9,
+        (Fault(at=0.483, kind="kill_at", target=0, what="commit.done", count=3),),
+        TINY,
     ),
     Kept("ResumeAtCommit", "store is a prefix", 2, (Fault(at=1.435, kind="fail_over_by_hand", target=8, count=2),)),
     Kept("RecordLast", "torn transaction", 1, ()),
     Kept("StoreAfterCommit", "store is a prefix", 1, ()),
     Kept(
         "NewProducer",
-        "inconsistent offsets",
-        1,
-        (Fault(at=0.612, kind="overtaken", target=6, what="produce"),),
+        "torn transaction",
+        9,
+        (Fault(at=0.474, kind="overtaken", target=10, what="produce", count=2),),
+        TINY,
     ),
     Kept(
         "OwnAgain",
@@ -94,11 +98,12 @@ KEPT: Final = (
     Kept(
         "PublisherFencing",
         "generations grow",
-        9,
+        10,
         (
-            Fault(at=1.455, kind="pause_publisher", target=10, what="add", seconds=0.5, count=2),
-            Fault(at=1.838, kind="two_failovers", target=4, count=3),
+            Fault(at=0.447, kind="pause_publisher", target=0, what="add", seconds=2.0, count=3),
+            Fault(at=0.8, kind="two_failovers", target=6),
         ),
+        TINY,
     ),
     Kept(
         "PublisherReadsFenced",
@@ -113,11 +118,9 @@ KEPT: Final = (
     Kept(
         "TopicIds",
         "liveness",
-        301,
-        (
-            Fault(at=1.707, kind="create_again", target=0, what="assignment"),
-            Fault(at=1.965, kind="assign_again", target=11, what="plain"),
-        ),
+        11,
+        (Fault(at=0.432, kind="create_again", target=11, what="assignment", count=2),),
+        TINY,
     ),
     Kept(
         "CarriedOut",
@@ -128,6 +131,7 @@ KEPT: Final = (
             Fault(at=8.083, kind="fail_over_by_hand", target=8),
             Fault(at=8.725, kind="unclean_leader", target=1, what="assignment", seconds=5.0, count=3),
         ),
+        LONG,
     ),
     Kept(
         "WarmCopiesStay",
@@ -135,12 +139,53 @@ KEPT: Final = (
         7,
         (Fault(at=2.571, kind="add_instance", target=1, seconds=15.0, count=3),),
     ),
+    Kept(
+        "TouchIsNoTry",
+        "liveness",
+        422,
+        (
+            Fault(at=1.399, kind="revoke", target=1, what="read changelog", seconds=12.0),
+            Fault(at=2.0, kind="set_clock", target=9, seconds=5000.0),
+        ),
+        TINY,
+    ),
+    Kept(
+        "CutIsOutdated",
+        "lost write",
+        320,
+        (Fault(at=3.347, kind="cut_changelog", target=0, what="changelog", seconds=1.0),),
+        LONG,
+    ),
+    Kept(
+        "OwnInItsPlace",
+        "store is a prefix",
+        115,
+        (
+            Fault(at=0.929, kind="cut_changelog", target=7, what="changelog", seconds=5.0),
+            Fault(at=1.2, kind="pause", target=0, seconds=6.0),
+        ),
+        TINY,
+    ),
+    Kept(
+        "LookBeforeCommit",
+        "torn transaction",
+        4,
+        (
+            Fault(at=0.547, kind="cut_changelog", target=10, what="changelog", seconds=1.0, count=2),
+            Fault(at=0.786, kind="cut_changelog", target=8, what="changelog", seconds=0.1),
+        ),
+        TINY,
+    ),
     Kept("NoGap", "duplicate", 1, (Fault(at=0.612, kind="break_store", target=6),)),
     Kept(
         "Slept",
         "store is a prefix",
         12,
-        (Fault(at=1.629, kind="away", target=8, seconds=40.0, count=2),),
+        (
+            Fault(at=0.978, kind="away", target=8, seconds=40.0, count=2),
+            Fault(at=1.2, kind="away", target=8, seconds=40.0, count=3),
+        ),
+        TINY,
     ),
     Kept("LeastTime", "liveness", 117, ()),
     Kept("TimeStays", "unanswered incident", 37, ()),

@@ -104,15 +104,16 @@ class Kernel:
 
     Args:
         seed: decides every order and every delay.
-        traced: whether the trace is kept as lines; its digest is made in any case.
+        traced: whether a trace is kept, as lines.
     """
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: object, traced: bool = False) -> None:
         self.random = Random(f"{seed}/schedule")
         self.now = 0.0
         self.steps = 0
         self.failure: BaseException | None = None
         self.trace: list[str] = []
+        self._traced = traced
         self.seen = Counter[str]()
         """What was passed, for the table of coverage."""
         self.current: Fiber | None = None
@@ -128,6 +129,8 @@ class Kernel:
 
     def note(self, what: str, *args: object) -> None:
         """Add a line to the trace."""
+        if not self._traced:
+            return
         fiber = self.current
         who = fiber.process.name if fiber is not None else "-"
         self.trace.append(f"{self.now:.6f} {who} {what} {' '.join(map(str, args))}")

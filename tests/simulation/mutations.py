@@ -21,12 +21,21 @@ from tests.simulation.faults import Fault
 from tests.simulation.kept import KEPT, Kept
 from tests.simulation.runner import run_many, shrink
 from tests.simulation.schedule import Outcome
+from tests.simulation.size import LONG_EVERY
 
 _NUMBER: Final = "'.%d' % __import__('tests.simulation.mutations', fromlist=['number']).number()"
 _WORKER: Final = "airflow_provider.streaming.worker"
 _MOST: Final = 3000
-_LONG: Final = range(16, 16 * _MOST, 16)
+_LONG: Final = range(LONG_EVERY, LONG_EVERY * _MOST, LONG_EVERY)
 _OF_STAGES: Final = range(5, 16 * _MOST, 16)
+
+
+_NO_LOOK: Final = (
+    "airflow_provider.changelog.replica:Replica.position_after_commit",
+    "if begin < at or (",
+    "if begin < 0 and (",
+)
+"""Left out with what it would hide: an owner that looks before each commit finds what another has written."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ MUTATIONS: Final = (
                 "transactional_id(job.application_id, task_id)",
                 f"transactional_id(job.application_id, task_id) + {_NUMBER}",
             ),
+            _NO_LOOK,
         ),
         faults=(
             "pause_at",
@@ -75,6 +85,7 @@ MUTATIONS: Final = (
                 "end = ends.end_for(task.replica.offset)",
                 "end = task.replica.end or 0",
             ),
+            _NO_LOOK,
         ),
         faults=(
             "fail_over_by_hand",
@@ -152,6 +163,7 @@ MUTATIONS: Final = (
                 "partition\n        self._put_commit_record(changes, record, positions)\n",
                 "partition\n",
             ),
+            _NO_LOOK,
         ),
         faults=("late",),
     ),
@@ -331,6 +343,48 @@ MUTATIONS: Final = (
         faults=("break_store",),
     ),
     Mutation(
+        "TouchIsNoTry",
+        "to look at a task that has failed is no further failure",
+        (
+            (
+                f"{_WORKER}.standby.changelog_follower:ChangelogFollower._touch",
+                "StatefulStreamsError if failed else BrokerUnreachableError",
+                "BrokerUnreachableError",
+            ),
+        ),
+        faults=("revoke:read changelog", "set_clock"),
+    ),
+    Mutation(
+        "CutIsOutdated",
+        "a store that has read what a new leader lacks is not gone on with, however far the changelog has grown",
+        (
+            (
+                "airflow_provider.changelog.reader:ChangelogReader._judge_position",
+                "if _CUT in error.str():",
+                "if _CUT in ():",
+            ),
+        ),
+        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
+    ),
+    Mutation(
+        "LookBeforeCommit",
+        "nothing is committed behind a changelog that lacks what its owner has written",
+        (_NO_LOOK,),
+        faults=("cut_changelog",),
+    ),
+    Mutation(
+        "OwnInItsPlace",
+        "another record in the place of a store's own last commit is not taken for it",
+        (
+            (
+                "airflow_provider.changelog.completeness:OwnCommit.take",
+                "if position is not None and batch.first_commit != position.commit:",
+                "if False:",
+            ),
+        ),
+        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
+    ),
+    Mutation(
         "Slept",
         "a store that has slept for longer than deletions are kept is not resumed",
         (
@@ -505,7 +559,7 @@ def _replayed(kept: Kept, *, mutated: bool) -> str | None:
 def _replay(link: Connection, kept: Kept, mutated: bool) -> None:
     if mutated:
         apply(next(mutation for mutation in MUTATIONS if mutation.name == kept.mutation))
-    outcome = schedule.run(kept.seed, kept.faults)
+    outcome = schedule.run(kept.seed, kept.faults, size=kept.size)
     link.send(outcome.name if mutated else outcome.violation)
 
 

@@ -114,7 +114,7 @@ from airflow_provider.streaming.driver.slots import slot_driver as slot_driver_m
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver  # noqa: E402
 from airflow_provider.streaming.driver.watches.progress_watch import ProgressWatch  # noqa: E402
 from airflow_provider.streaming.driver.watches.source_ends import SourceEnd  # noqa: E402
-from airflow_provider.streaming.operations.batch import Changes  # noqa: E402
+from airflow_provider.streaming.operations.batch import Changes, FunctionError  # noqa: E402
 from airflow_provider.streaming.operations.operation import Operation  # noqa: E402
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job  # noqa: E402
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec  # noqa: E402
@@ -277,6 +277,7 @@ __all__ = [
     "F",
     "FailPoint",
     "FormerProcess",
+    "FunctionError",
     "Heartbeat",
     "IncidentEvent",
     "IncidentFinder",

@@ -21,14 +21,13 @@ from tests.simulation import kernel as kernels
 from tests.simulation.faults import Fault, Faults, choose
 from tests.simulation.faults import until as end_of
 from tests.simulation.judge import Violation
-from tests.simulation.size import SHORT, size_of
+from tests.simulation.size import LONG, Size, size_of
 from tests.simulation.world import World
 
 _PERSON_S: Final = 60.0
 """After so long a person runs a failover by hand."""
 _LIVE_S: Final = 180.0
 """Within this all has to be as it should be, once the faults are over."""
-_LOOK_S: Final = 0.5
 _PATIENT: Final = 1 / 8
 """Of so many schedules the faults end when the last one is over by itself."""
 _MOST_STEPS: Final = 200_000
@@ -40,7 +39,7 @@ class Outcome:
 
     Args:
         violation: which promise was broken, and how; None where all were kept.
-        digest: of the trace: two runs with the same one took the same steps.
+        digest: of the trace, where one is kept: two runs with the same one took the same steps.
         virtual_s: how long it was.
         steps: how often the turn was given on.
         seen: what was passed, and how often.
@@ -61,28 +60,30 @@ def faults_of(seed: int, only: Sequence[str] = ()) -> list[Fault]:
     """The faults of a seed, of some kinds only where any are named."""
     random, size = Random(f"{seed}/faults"), size_of(seed)
     number, end = random.choice(size.faults), random.choice(size.faults_end)
-    return choose(random, number, size.faults_begin, end, only, brief=size is SHORT)
+    return choose(random, number, size.faults_begin, end, only, brief=size is not LONG)
 
 
-def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) -> Outcome:
+def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, size: Size | None = None) -> Outcome:
     """Run a schedule.
 
     Args:
         faults: in place of those of the seed.
-        traced: whether the trace is handed on.
+        traced: whether a trace is kept and handed on.
+        size: in place of that of the seed.
     """
     chosen = faults_of(seed) if faults is None else list(faults)
     folder = tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
     before = Path.cwd()
     os.chdir(folder)
-    world = World(seed)
+    world = World(seed, size or size_of(seed), traced)
     kernel = world.kernel
     violation: Violation | BaseException | None = None
     was_on = gc.isenabled()
     gc.disable()
     try:
         world.use()
-        until = max(world.size.least_s, end_of(chosen, patient=Random(f"{seed}/patience").random() < _PATIENT))
+        patient = Random(f"{seed}/patience").random() < _PATIENT
+        until = max(world.size.least_s, end_of(chosen, world.size.after_s, patient=patient))
         trouble = Faults(world, chosen)
         trouble.begin()
         world.begin(until)
@@ -91,7 +92,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
         why: str | None = "nothing was looked at"
         healed, end = kernel.now, kernel.now + _LIVE_S
         while kernel.failure is None and why is not None and kernel.now < end and kernel.steps < _MOST_STEPS:
-            kernel.run(kernel.now + _LOOK_S)
+            kernel.run(kernel.now + world.size.look_s)
             view = world.view()
             why = world.judge.unfinished() or world.unsettled(view)
             if why is not None:
@@ -125,6 +126,4 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False) 
         text = f"{text}\n{''.join(traceback.format_exception(violation))}"
     digest = hashlib.blake2b("\n".join(kernel.trace).encode(), digest_size=16).hexdigest()
     name = None if violation is None else getattr(violation, "name", type(violation).__name__)
-    return Outcome(
-        seed, chosen, text, name, digest, kernel.now, kernel.steps, kernel.seen, kernel.trace if traced else []
-    )
+    return Outcome(seed, chosen, text, name, digest, kernel.now, kernel.steps, kernel.seen, kernel.trace)

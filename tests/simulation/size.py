@@ -1,5 +1,5 @@
-"""How large a schedule is: nearly all are short, because what breaks a promise mostly takes few things, and four long
-ones cost what fifteen short ones do.
+"""How large a schedule is: nearly all are tiny, because what breaks a promise mostly takes few things that come close
+to each other, and a long one costs what eleven tiny ones do.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ class Size:
         faults_begin: when the first may begin, in seconds of the schedule.
         faults_end: until when they begin.
         least_s: when they end at the earliest, and with them the input.
+        after_s: for how long after the last has begun they go on.
+        look_s: how often it is looked at whether all is as it should be, once they are over.
     """
 
     partitions: tuple[int, ...]
@@ -32,8 +34,24 @@ class Size:
     faults_begin: float
     faults_end: tuple[float, ...]
     least_s: float
+    after_s: float = 1.0
+    look_s: float = 0.5
 
 
+TINY: Final = Size(
+    partitions=(1, 1, 1, 1, 1, 1, 1, 2),
+    standbys=(0, 1, 1),
+    instances=(1, 2, 2, 2),
+    cores=(1,),
+    records=(1, 1),
+    start_s=0.1,
+    faults=(1, 1, 2, 2),
+    faults_begin=0.3,
+    faults_end=(0.8, 1.2),
+    least_s=1.0,
+    after_s=0.3,
+    look_s=0.2,
+)
 SHORT: Final = Size(
     partitions=(1, 1, 1, 2),
     standbys=(0, 1, 1),
@@ -58,9 +76,10 @@ LONG: Final = Size(
     faults_end=(6.0, 6.0, 9.0, 14.0),
     least_s=4.0,
 )
-_LONG_EVERY: Final = 16
+LONG_EVERY: Final = 64
+SHORT_EVERY: Final = 8
 
 
 def size_of(seed: int) -> Size:
-    """Of sixteen seeds that follow each other one is long."""
-    return SHORT if seed % _LONG_EVERY else LONG
+    """Of 64 seeds that follow each other one is long, and seven are short."""
+    return TINY if seed % SHORT_EVERY else SHORT if seed % LONG_EVERY else LONG

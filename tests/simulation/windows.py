@@ -7,6 +7,7 @@ beyond it. So what has to come out of a window follows from the input, whoever r
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
@@ -35,6 +36,7 @@ _DELAY_MS: Final = 300
 _GROUPS: Final = 3
 
 
+@functools.lru_cache
 def compiled(partitions: int, groups_in: int, delete_retention_ms: int) -> CompiledJob:
     """The job as driver and workers carry it out.
 

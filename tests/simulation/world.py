@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from tests.simulation import clients, disk, product, windows
 from tests.simulation import kernel as kernels
@@ -14,7 +14,7 @@ from tests.simulation.broker import Broker, Partition
 from tests.simulation.clients import Network
 from tests.simulation.disk import Disk
 from tests.simulation.hosts import Host
-from tests.simulation.job import APPLICATION, SINK, Oracle, compiled
+from tests.simulation.job import APPLICATION, SINK, Ledger, Oracle, compiled
 from tests.simulation.judge import Judge
 from tests.simulation.kernel import EPOCH_S, Kernel
 from tests.simulation.product import (
@@ -29,13 +29,15 @@ from tests.simulation.product import (
     assignment_topic,
     status_topic,
 )
-from tests.simulation.size import size_of
+from tests.simulation.size import Size
 from tests.simulation.spark import SOURCE
 from tests.simulation.windows import Windows
 
 _KEYS = 3
 _STAGED_EVERY, _STAGED = 16, 5
 """Of sixteen seeds that follow each other one has a job of two stages."""
+_CORRECTED = frozenset({"ConfigurationError", "ProcessError", "TopicMismatchError"})
+"""What a person corrects, and then deploys again."""
 _WITH_ROCKSDB = 1 / 64
 """Of so many schedules RocksDB itself is a part: to open it takes longer than most of them."""
 
@@ -44,12 +46,14 @@ class World:
     """One application with its instances, brokers, disks, input, and Airflow.
 
     Args:
-        seed: decides how large it is, and everything that is not a fault.
+        seed: decides everything that is not a fault.
+        size: how large it is.
+        traced: whether a trace is kept.
     """
 
-    def __init__(self, seed: int) -> None:
-        random, self.size = Random(f"{seed}/world"), size_of(seed)
-        self.kernel = Kernel(seed)
+    def __init__(self, seed: int, size: Size, traced: bool = False) -> None:
+        random, self.size = Random(f"{seed}/world"), size
+        self.kernel = Kernel(seed, traced)
         self.partitions = random.choice(self.size.partitions)
         self.standbys = random.choice(self.size.standbys)
         self.balances = random.random() < 0.7
@@ -145,6 +149,16 @@ class World:
         found = self.broker.append((SOURCE, partition), key, value)
         assert found == offset
 
+    @property
+    def _ledger(self) -> Ledger:
+        return cast(Ledger, self.job.stages[0].spec.operation)
+
+    def bad_record(self, partition: int) -> None:
+        """The job cannot process the record of a partition that comes next."""
+        if isinstance(self.oracle, Oracle):
+            self._ledger.bad.add((partition, len(self.oracle.keys[partition])))
+            self.arrives(partition, b"k%d0" % partition)
+
     def _judged(self, judgement: Callable[..., None]) -> Callable[..., None]:
         """A judgement in the middle of the product's work, which must not see what it comes to."""
 
@@ -159,6 +173,7 @@ class World:
     def operate(self, view: ControlView) -> None:
         """What a person does by the runbook, once the faults are over: end a transaction that hides a changelog."""
         assignment = view.assignment
+        self._deploy_again(view)
         for task_id, changelog in zip(self.job.tasks, self.changelogs, strict=True):
             active = None if assignment is None else assignment.tasks[task_id].active
             found = view.statuses.get(active or "")
@@ -167,6 +182,19 @@ class World:
                 for pid in list(self.broker.log(changelog, led=False).open):
                     self.kernel.passed("a person aborts what hangs")
                     self.broker.abort_hanging(changelog, pid)
+
+    def _deploy_again(self, view: ControlView) -> None:
+        """Correct what an instance holds a task for, the job or a topic's policy, and start it again."""
+        for host in self.hosts.values():
+            status = view.statuses.get(host.name)
+            for task in () if status is None or status.incarnation != host.incarnation else status.tasks:
+                if task.state is TaskState.FAILED and task.error_kind in _CORRECTED and host.alive:
+                    if isinstance(self.oracle, Oracle):
+                        self._ledger.bad.clear()
+                    self.kernel.passed(f"a person deploys again: {task.error_kind}")
+                    host.kill()
+                    host.start()
+                    break
 
     # -- what the control topics say -----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class FakeMessage:
     key_: bytes | None = b"k"
     value_: bytes | None = b"v"
     code: int | None = None
+    reason: str | None = None
 
     def topic(self) -> str | None:
         return self.topic_
@@ -49,7 +50,7 @@ class FakeMessage:
         return 1, 1000 + self.offset_
 
     def error(self) -> KafkaError | None:
-        return None if self.code is None else KafkaError(self.code)
+        return None if self.code is None else KafkaError(self.code, self.reason)
 
 
 class FakeConsumer:
@@ -186,6 +187,23 @@ def test_offset_that_is_asked_for_behind_a_damaged_record_is_no_verdict_on_the_s
 
     assert (batches[0].records, batches[0].error) == (1, None)
     assert ("c", 0) in reader.assigned, "it is read again, and the damaged record is met again"
+
+
+def test_position_beyond_what_a_new_leader_cut_is_no_place_to_go_on_from_however_long_the_log_is_by_now(
+    reader: ChangelogReader,
+) -> None:
+    # As librdkafka 2.16 says it where the leader's epochs show it (KIP-320).
+    reason = (
+        "Partition log truncation detected at offset 6 (leader epoch 3): broker end offset is 4 (offset leader epoch "
+        "3). Reset to INVALID.: Local: Partition log truncation detected (broker 2)"
+    )
+    cut = FakeMessage("c", 0, 6, None, None, KafkaError._AUTO_OFFSET_RESET, reason)
+
+    batches = read(reader, [0], record(0, 5), cut)
+
+    assert isinstance(batches[0].error, StoreOutdatedError)
+    assert "A new leader of c[0] lacks records before the position 6" in str(batches[0].error)
+    assert ("c", 0) not in reader.assigned
 
 
 def test_passing_trouble_of_a_partition_is_none_of_the_readers(reader: ChangelogReader) -> None:

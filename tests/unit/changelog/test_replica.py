@@ -563,6 +563,7 @@ def test_own_commit_that_is_not_in_the_changelog_is_not_gone_on_from(
         for changes, offset, at_end in batches:
             read = batch(changes, offset, at_end=at_end)
             read.first_offset = offset - len(changes) if changes else None
+            read.first_commit = next((value for key, value in changes.items() if key == COMMIT_KEY), None)
             replica.apply(read)
 
     assert begin == 9
@@ -595,6 +596,18 @@ def test_own_commit_is_looked_for_by_the_next_worker_too_where_one_dies_in_the_m
     whole.first_offset = 11
     with pytest.raises(StoreDivergedError, match="acknowledged the commit at offset 9"):
         next_worker.apply(whole)
+
+
+def test_other_commit_where_the_own_one_lay_is_of_a_log_that_was_cut(replica: Replica) -> None:
+    committed(replica, 3, 10)
+    replica.touch()
+    replica.resume()
+    assert replica.read_back(10, 0) == 9
+    other = batch({COMMIT_KEY: commit_record(4, OWN), b"a": b"1"}, 11, at_end=True)
+    other.first_offset, other.first_commit = 9, commit_record(4, OWN)
+
+    with pytest.raises(StoreDivergedError, match="acknowledged the commit at offset 9"):
+        replica.apply(other)
 
 
 def test_commit_that_the_log_has_cut_off_is_not_read_back(replica: Replica) -> None:

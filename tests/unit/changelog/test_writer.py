@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
 from airflow_provider.changelog.writer import TransactionalWriter
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError
+from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMismatchError
 from airflow_provider.kafka import transactional_producer
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import commits_topic
@@ -150,6 +150,22 @@ def test_task_without_a_store_commits_to_its_stages_topic(owner: TransactionalWr
         ("sink", -1): [(b"k", b"v")],
         ("app-1-commits", 3): [(COMMIT_KEY, TWO_SOURCES.to_bytes())],
     }
+
+
+def test_commit_that_its_owner_refuses_by_where_it_lies_is_aborted(
+    owner: TransactionalWriter, producer: MemoryProducer
+) -> None:
+    seen: list[Mapping[str, int]] = []
+
+    def refuse(positions: Mapping[str, int]) -> None:
+        seen.append(positions)
+        raise TopicMismatchError("the changelog ends elsewhere")
+
+    with pytest.raises(TopicMismatchError, match="ends elsewhere"):
+        owner.commit({"app-state-changelog": [(b"a", b"1")]}, {}, RECORD, GROUP, check=refuse)
+
+    assert seen == [{"app-state-changelog": 102}]
+    assert producer.calls == ["begin", "abort"]
 
 
 def test_commit_without_a_place_for_its_record_is_refused(owner: TransactionalWriter, producer: MemoryProducer) -> None:

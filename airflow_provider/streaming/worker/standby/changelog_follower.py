@@ -12,7 +12,7 @@ from airflow_provider.changelog.reader import ChangelogPartition
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
-from airflow_provider.errors import BrokerUnreachableError, TopicBlockedError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicBlockedError
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.replica_opening import values_before
 from airflow_provider.streaming.worker.tasks.task import Task
@@ -166,7 +166,9 @@ class ChangelogFollower:
         """
         if not task.replica.touch_due:
             return
-        with contextlib.suppress(BrokerUnreachableError):
+        # Of one that has failed only its own next try tells: this would count as one, and put that off.
+        failed = task.state is TaskState.FAILED
+        with contextlib.suppress(StatefulStreamsError if failed else BrokerUnreachableError):
             _, end = self._reader.bounds(task.changelog_partition, timeout_s=_TOUCH_TIMEOUT_S)
             if task.holds_all_before(end):
                 task.replica.touch()

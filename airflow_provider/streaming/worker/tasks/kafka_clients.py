@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,6 +70,7 @@ class TaskProducer(Protocol):
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
         to_all: tuple[Change, Mapping[str, int]] | None = None,
+        check: Callable[[Mapping[str, int]], object] | None = None,
     ) -> Mapping[str, int]:
         """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
 

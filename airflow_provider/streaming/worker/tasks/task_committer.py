@@ -21,7 +21,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.failpoint import FailPoint, FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_digests
-from airflow_provider.state.position import Position
+from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
 from airflow_provider.streaming.operations.batch import Changes
 from airflow_provider.streaming.operations.stream_time import StreamTime
@@ -135,7 +135,7 @@ class TaskCommitter:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
         record = self._next_record(result, last, generation)
-        raw = record.to_bytes()
+        raw, expired = record.to_bytes(), self._newly_expired(record, last)
         self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
         outputs = job.written(result.changes)
@@ -143,15 +143,23 @@ class TaskCommitter:
         spread = job.output_partitions(self._task_id.partition)
         told = job.told(result.time) if job.marked else None
         to_all = None if told in (None, self.told) else (self._mark(told), job.marked)
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all)[changelog]
+
+        after: list[ChangelogPosition] = []
+
+        def follow(at: Mapping[str, int]) -> None:
+            after.append(
+                self._replica.position_after_commit(
+                    at[changelog], len(state) + 1, record.committed_at_ms, self._changelog_holds_records
+                )
+            )
+
+        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all, follow)[
+            changelog
+        ]
         self.told = self.told if told is None else told
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
-        before = self._replica.store.position or Position()
-        to = self._replica.position_after_commit(
-            offset, len(state) + 1, record.committed_at_ms, self._changelog_holds_records
-        )
-        expired = self._newly_expired(record, last)
+        before, to = self._replica.store.position or Position(), after[0]
         self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, raw), expired)
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)

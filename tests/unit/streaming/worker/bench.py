@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +147,11 @@ class FailingWriter(InMemoryWriter):
         dead_letters: Mapping[str, Sequence[DeadLetter]] | None = None,
         output_partitions: Sequence[int] | None = None,
         to_all: tuple[Change, Mapping[str, int]] | None = None,
+        check: Callable[[Mapping[str, int]], object] | None = None,
     ) -> Mapping[str, int]:
         self._raise()
         assert (self.closed, group) == (False, GROUP)
-        return super().commit(changes, outputs, record, group, dead_letters, output_partitions, to_all)
+        return super().commit(changes, outputs, record, group, dead_letters, output_partitions, to_all, check)
 
     def close(self) -> None:
         self.closed = True

@@ -9,7 +9,7 @@ from airflow_provider.changelog import completeness
 from airflow_provider.changelog.commit_record import COMMIT_KEY, SourcePosition
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
-from airflow_provider.errors import BrokerUnreachableError, StoreOutdatedError, TopicMissingError
+from airflow_provider.errors import AccessError, BrokerUnreachableError, StoreOutdatedError, TopicMissingError
 from airflow_provider.streaming.worker.standby import changelog_follower
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.builders import commit_of
@@ -164,6 +164,28 @@ def test_idle_store_is_touched_while_its_changelog_holds_nothing_more(
     assert after is not None
     assert (after.complete_at_ms == later) is touched
     assert after.offset == before.offset
+
+
+def test_look_at_a_task_that_has_failed_does_not_put_its_next_try_off(
+    bench: Bench, log: InMemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    bench.hold(standby(0))
+    bench.reader.batch_errors[0] = bench.reader.bounds_error = AccessError("not authorized")
+    commit_elsewhere(log, 0, 1, k=2)
+    bench.hold(standby(0))
+    failed = bench.state()
+    before = bench.registry.tasks[TaskId(0, 0)].replica.position
+    assert before is not None
+    monkeypatch.setattr(completeness, "now_ms", lambda: before.complete_at_ms + 3_600_000)
+
+    for _ in range(5):
+        bench.hold(standby(0))
+    bench.reader.bounds_error = None
+    bench.now = 5.0
+    bench.hold(standby(0))
+
+    assert (failed, bench.state()) == (TaskState.FAILED, TaskState.FOLLOWING)
 
 
 def test_owner_waits_for_the_end_of_a_transaction_that_hides_the_end_of_its_changelog(

@@ -417,6 +417,7 @@ def test_commit_behind_another_programs_records_fails_the_task(bench: Bench, log
     assert held(bench).state is TaskState.FAILED
     assert "another program writes into this changelog" in str(held(bench).error)
     assert held(bench).replica.get_many([b"k"]) == [b"1"]
+    assert log.end(CHANGELOG, 0) == 5, "nothing was committed behind them"
 
 
 def test_end_of_a_commit_that_the_brokers_marked_twice_is_no_other_programs_record(
