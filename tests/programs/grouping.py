@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ def _aggregates(drawing: Drawing, node: Node, by: Sequence[str], *, of_table: bo
     numbers, plain = node.of_kind("number"), node.of_kind("number", "text")
     number = chance.choice(numbers) if numbers else None
     column = chance.choice(plain)
-    found = [
+    found: list[Callable[[str], _Made]] = [
         lambda name: _Made(F.count().alias(name), "count(*)", "number", null=False),
         lambda name: _Made(F.count(column).alias(name), f"count({column})", "number", null=False),
     ]

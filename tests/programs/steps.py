@@ -45,13 +45,11 @@ def filter(drawing: Drawing, node: Node) -> Node | None:
 def with_column(drawing: Drawing, node: Node) -> Node | None:
     chance, name = drawing.chance, drawing.name()
     column = chance.choice([one for one in node.kinds if node.kinds[one] != "list"])
-    kind: Kind = "number"
-    if node.kinds[column] == "window":
-        expression = f"unix_millis({column}.end)"
-    elif node.kinds[column] == "text":
-        kind, expression = chance.choice([("number", f"length({column})"), ("text", f"concat({column}, '-')")])
-    else:
-        kind, expression = chance.choice([("number", f"{column} + 1"), ("text", f"CAST({column} AS STRING)")])
+    numbers = {"window": f"unix_millis({column}.end)", "text": f"length({column})", "number": f"{column} + 1"}
+    texts = {"text": f"concat({column}, '-')", "number": f"CAST({column} AS STRING)"}
+    of = node.kinds[column]
+    kind: Kind = "text" if of in texts and chance.random() < 0.5 else "number"
+    expression = (texts if kind == "text" else numbers)[of]
     versions = None if node.versions is None else node.versions.withColumn(name, S.expr(expression))
     found = dataclasses.replace(
         node,

@@ -49,8 +49,8 @@ def spark() -> Iterator[SparkSession]:
     for name, value in settings.items():
         session.conf.set(name, value)
     yield session
-    for name, value in before.items():
-        session.conf.set(name, value or "")
+    for name, was in before.items():
+        session.conf.set(name, was or "")
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROGRAMS))

@@ -144,7 +144,7 @@ class WindowCalls:
             with time_limit(self.timeout_s):
                 returned = rows_of(self.function(key, rows, window))
             names = {**key_parts(key_name, self.by, key), "window": text._asdict()}
-            return [row for _, row in PutOut.of(returned, group, names, {}).rows]
+            return [row for _, row in PutOut.of(returned, group, names, {}).rows if row is not None]
         except MemoryError:
             raise  # the host's
         except Exception as error:

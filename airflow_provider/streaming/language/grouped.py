@@ -288,13 +288,12 @@ class GroupedStream:
         check_kind("process() got schema=", schema, (str, type(None)), "one text")
         check_schema(schema, "process()")
         if self.window is not None:
-            known = {
+            process = Process.of(function, columns, timeout_s, 1, self._parts, schema, None, _IN_WINDOW)
+            others = {
                 "stores": stores, "on_timer": on_timer, "on_clock": on_clock, "outputs": outputs,
                 "event_time": event_time, "version": version != 1,
             }  # fmt: skip
-            return self._processed_windows(
-                Process.of(function, columns, timeout_s, 1, self._parts, schema, None, _IN_WINDOW), known, limit, name
-            )
+            return self._processed_windows(process, others, limit, name)
         if limit is not None:
             raise ConfigurationError(
                 f"process() got limit={limit!r} and no window, whose rows it is for: what a function keeps is its own."
@@ -339,7 +338,8 @@ class GroupedStream:
         aggregate = Aggregate(name=rows.name, function=Function.STATE, aggregator=rows, columns=columns)
         kept = self._aggregation((aggregate,), "close")
         assert isinstance(kept, AggregationInWindows)
-        calls = WindowCalls(process.function, process.timeout_s, self._parts, process.schema)
+        function: Any = process.function  # it was looked at as one of windows
+        calls = WindowCalls(function, process.timeout_s, self._parts, process.schema)
         window = columns_after(_WINDOW_COLUMN, ()) or {}
         made = None if process.schema is None else self.with_key({**window, **(schema or {})})
         result = self._result("process", dataclasses.replace(kept, calls=calls), made, name)

@@ -138,7 +138,7 @@ def test_limit_without_a_window_and_a_function_of_two_arguments_are_refused() ->
     with pytest.raises(ConfigurationError, match="limit=5 and no window"):
         ORDERS.group_by("customer").process(lambda key, rows, state: None, ["at"], limit=5)
     with pytest.raises(ConfigurationError, match=r"calls it as function\(key, rows, window\)"):
-        HOURLY.process(lambda key, rows: None, ["at"])  # type: ignore[misc, arg-type]
+        HOURLY.process(lambda key, rows: None, ["at"])  # type: ignore[arg-type]
 
 
 def test_description_says_what_is_called_when() -> None:
