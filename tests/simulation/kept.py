@@ -137,11 +137,11 @@ KEPT: Final = (
     ),
     Kept(
         "CutIsOutdated",
-        "store is a prefix",
-        115,
+        "lost write",
+        3141,
         (
-            Fault(at=0.929, kind="cut_changelog", target=7, what="changelog", seconds=5.0),
-            Fault(at=1.2, kind="pause", target=0, seconds=6.0),
+            Fault(at=1.198, kind="cut_changelog", target=0, what="changelog", seconds=1.0, count=3),
+            Fault(at=1.2, kind="cut_changelog", target=10, what="changelog", seconds=0.1),
         ),
         TINY,
     ),
