@@ -78,6 +78,7 @@ venv: $(VENV)/.ready ## Make the virtual environment from the lock
 # cannot reach what pip can (a setting that only pip reads), pip does it.
 $(VENV)/.ready: requirements.lock pyproject.toml | need-python
 	@echo "Installing $$(grep -c '^[a-z0-9].*==' requirements.lock) packages into $(VENV): half a minute, or some minutes the first time"
+	@test ! -L $(VENV) || { echo "$(VENV) is a link to $$(readlink $(VENV)), which others use too: remove the link first." >&2; exit 2; }
 	@$(PYTHON) -m venv --clear $(VENV)
 	@awk '/^uv==/ {take = 1} take {print} take && !/\\$$/ {exit}' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/uv.lock
