@@ -42,6 +42,13 @@ def test_every_kind_of_drill_has_a_row() -> None:
     assert rows_of("| kind | what it does |") == [kind.value for kind in DrillKind]
 
 
+@pytest.mark.parametrize("argument", ["state_dir", "run_dir"])
+def test_readme_says_where_stores_and_logs_lie(argument: str) -> None:
+    default = inspect.signature(Stream).parameters[argument].default
+
+    assert f"`{default}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_reference_of_operators_is_that_of_their_docstrings() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "build_reference.py"))
 

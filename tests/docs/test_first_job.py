@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.configuration import conf
 
 from airflow_provider.kit.records import parse_line
 from airflow_provider.streaming import StatefulJob
@@ -69,6 +70,16 @@ def test_airflow_that_asks_for_no_password_listens_on_this_machine_alone() -> No
 
     assert "SIMPLE_AUTH_MANAGER_ALL_ADMINS=True" in environment
     assert "export AIRFLOW__API__HOST=127.0.0.1\n" in environment
+
+
+def test_other_ports_are_given_to_every_command_and_the_ports_of_airflow_are_its_own() -> None:
+    paragraph = TEXT.partition("**Other ports.**")[2].partition("\n\n")[0]
+    ports = dict(re.findall(r"`AIRFLOW__LOGGING__(\w+_PORT)`\s\((\d+)\)", paragraph))
+
+    used = set(re.findall(r"^python -m airflow_provider ([a-z]+)", TEXT, re.MULTILINE))
+    assert used <= set(re.findall(r"`(?:python -m airflow_provider )?([a-z]+)`", paragraph))
+    assert set(ports) == {"WORKER_LOG_SERVER_PORT", "TRIGGER_LOG_SERVER_PORT"}
+    assert ports == {name: str(conf.get_default_value("logging", name.lower())) for name in ports}
 
 
 def test_crash_is_of_the_newest_launch_however_often_it_is_tried(tmp_path: Path) -> None:

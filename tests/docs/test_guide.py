@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Literal
 
 import pytest
@@ -17,6 +19,11 @@ TEXT = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("name", functions.__all__)
 def test_every_aggregate_function_is_described(name: str) -> None:
     assert f"`F.{name}(" in TEXT
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(StatefulJob.options).parameters)[1:])
+def test_every_option_of_a_job_has_a_row(name: str) -> None:
+    assert re.search(rf"^\| `options\({name}=", TEXT, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("file", "format"), [("words.py", "text"), ("test_bestsellers.py", "mermaid")])

@@ -91,12 +91,14 @@ def test_growth_beyond_what_is_promised_is_red(application: Application, pair: l
 def test_records_left_out_within_the_hour_beyond_what_is_promised_are_red(
     application: Application, deploy: Deploy
 ) -> None:
-    make_pair(application, deploy, env_vars={"LATE": "7", "LEFT_OUT": "3"})
+    make_pair(application, deploy, env_vars={"LATE": "7", "LEFT_OUT": "5"})
     keep(application, "a", counted={"late_records": 2, "left_out_records": 3})
 
-    assert check(application, late_per_hour="5", left_out_per_hour=0)
+    assert check(application, late_per_hour="5", left_out_per_hour=2)
     with pytest.raises(InstanceError, match=r"5 records came too late .*, 4 are allowed \(task 0_0: 5\)"):
         check(application, late_per_hour=4)
+    with pytest.raises(InstanceError, match=r"2 records could not be processed .*, 1 are allowed \(task 0_0: 2\)"):
+        check(application, left_out_per_hour="1")
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["few-records", "no-topic"])

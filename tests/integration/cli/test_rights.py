@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from airflow_provider.control.application.rights import Role
 from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.builders import assigned, placed
+from tests.integration.cli.conftest import Launch
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.launch.application import Application
 
@@ -31,17 +34,22 @@ def application(guarded: GuardedBroker, application_id: str) -> Application:
         application_id=application_id, kind=HistoryKind.DRILL, id="d", cause="crash", at_ms=now_ms(), by="test"
     )
     write_history(made.connection, application_id, drill)
-    guarded.grant(application_id, Role.VIEWER, source=f"{application_id}-source", sink=f"{application_id}-sink")
+    source, sink = f"{application_id}-source", f"{application_id}-sink"
+    guarded.grant(application_id, Role.VIEWER, source=source, sink=sink, user=guarded.guest)
     return made
 
 
-def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
-    application: Application, guarded: GuardedBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def at(application: Application, guarded: GuardedBroker, tmp_path: Path) -> tuple[str, ...]:
+    """The application, as who may write to no topic at all is told to name it."""
     config = tmp_path / "viewer.properties"
-    create_private_file(config, LOGIN.format(guarded.user).encode())
-    at = (application.id, "--config", str(config))
+    create_private_file(config, LOGIN.format(guarded.guest).encode())
+    return application.id, "--config", str(config)
 
+
+def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
+    application: Application, at: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["status", *at]) == 0
     assert capsys.readouterr().out.startswith(f"{application.id}, generation 1, ")
     assert main(["describe", *at]) == 0
@@ -62,6 +70,59 @@ def test_viewer_sees_status_history_and_metrics_and_changes_nothing(
     assert placed(found) == ["-", "-"]
 
 
+HISTORY = "grant the connection's user Describe and Write on the topic {}-history"
+PUBLISHER = "grant the connection's user Describe and Write on the transactional id '{}-assignment'"
+
+
+@pytest.mark.parametrize(
+    ("described", "status", "refused"),
+    [
+        pytest.param(False, 1, "topic '{}-state-changelog' at .* is not authorized", id="begun"),
+        pytest.param(True, 4, HISTORY, id="skipped"),
+    ],
+)
+def test_viewers_drill_names_the_right_that_it_lacks(
+    described: bool,
+    status: int,
+    refused: str,
+    application: Application,
+    at: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if described:
+        describe(application)
+
+    assert main(["drill", *at, "--blackout", "mon-sun"]) == status
+
+    said = capsys.readouterr().err
+    assert re.search(refused.format(application.id), said)
+    assert "SystemError" not in said
+
+
+def test_viewers_drill_of_a_whole_application_injures_nothing(
+    application: Application, at: tuple[str, ...], launch_instance: Launch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    describe(application)
+    for name in ("a", "b"):
+        launch_instance(application, name)
+    application.publish(assigned("a b", "b a", generation=2, application_id=application.id))
+    before = {name: one.incarnation for name, one in application.view().statuses.items()}
+
+    assert main(["drill", *at, "--answer", "--shared-sink"]) == 1
+
+    said = capsys.readouterr().err
+    assert PUBLISHER.format(application.id) in said
+    assert "SystemError" not in said
+    after = application.view()
+    assert {name: one.incarnation for name, one in after.statuses.items() if one.state.alive} == before
+    assert (after.faults, after.commands, after.incidents) == ({}, {}, {})
+
+
+def describe(application: Application) -> None:
+    source, sink = f"{application.id}-source", f"{application.id}-sink"
+    application.write(JobDescription.of_topics(application.id, sources=[source], outputs=[sink]))
+
+
 def test_what_a_viewer_would_write_is_refused_by_its_topic(application: Application, guarded: GuardedBroker) -> None:
     drill = HistoryRecord(
         application_id=application.id, kind=HistoryKind.DRILL, id="e", cause="crash", at_ms=now_ms(), by="test"
@@ -69,9 +130,9 @@ def test_what_a_viewer_would_write_is_refused_by_its_topic(application: Applicat
     stop = Command(id="c", kind=CommandKind.STOP, instance="a")
 
     with pytest.raises(ConfigurationError, match=rf"grant .* Describe and Write on the topic {application.id}-history"):
-        write_history(guarded.user, application.id, drill)
+        write_history(guarded.guest, application.id, drill)
     with pytest.raises(ConfigurationError, match=rf"grant .* Describe and Write on the topic {application.id}-assignm"):
-        write_control(guarded.user, application.id, stop)
+        write_control(guarded.guest, application.id, stop)
 
 
 def test_offsets_of_a_topic_that_a_viewer_may_not_see_are_refused(
@@ -80,4 +141,4 @@ def test_offsets_of_a_topic_that_a_viewer_may_not_see_are_refused(
     changelog = f"{application.id}-state-changelog"
 
     with pytest.raises(ConfigurationError, match=rf"{changelog}' at .* is not authorized"):
-        TopicAdmin(guarded.user).latest_offsets(changelog, [0])
+        TopicAdmin(guarded.guest).latest_offsets(changelog, [0])

@@ -29,6 +29,19 @@ from tests.waiting import wait_until
 
 WAIT_S = 180.0
 """For whatever is waited for: the machine may be busy."""
+HUNGRY_JOB = """
+import runpy, threading, time
+from pathlib import Path
+def eat():
+    while not Path({hungry!r}).exists():
+        time.sleep(0.05)
+    eaten = [b"x" * (8 << 20)]
+    while True:
+        eaten.append(bytes(bytearray(eaten[0])))
+threading.Thread(target=eat, daemon=True).start()
+runpy.run_path({fake!r}, run_name="__main__")
+"""
+"""Needs ever more memory once it is told to."""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -67,8 +80,19 @@ def start(
     }
     started = []
 
-    def start(*more: str, job: Path = FAKE_INSTANCE) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "airflow_provider", "run", str(job), "--supervised", "--conf", "spark.jars=x"]
+    def start(*more: str, job: Path = FAKE_INSTANCE, group: Path | None = None) -> subprocess.Popen[bytes]:
+        joined = [] if group is None else ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
+        words = [
+            *joined,
+            sys.executable,
+            "-m",
+            "airflow_provider",
+            "run",
+            str(job),
+            "--supervised",
+            "--conf",
+            "spark.jars=x",
+        ]
         process = subprocess.Popen([*words, *more], env=os.environ | environment, stderr=subprocess.PIPE)
         started.append(process)
         return process
@@ -113,6 +137,22 @@ def hanging(tmp_path: Path) -> Path:
     job = tmp_path / "hanging_job.py"
     job.write_text("import signal\nsignal.pause()\n")
     return job
+
+
+@pytest.fixture
+def small_group(application_id: str) -> Iterator[Path]:
+    """A group of processes that may have 500 MiB of memory together."""
+    group = Path("/sys/fs/cgroup/memory", application_id)
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(500 << 20))
+    except OSError as why:
+        pytest.skip(f"no group with a limit can be made here: {why}")
+    yield group
+    for pid in (group / "cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), 60.0, "the group to be empty")
+    group.rmdir()
 
 
 def stop_command(status: InstanceStatus, id_: str) -> Command:
@@ -168,6 +208,26 @@ def test_killed_driver_ends_the_command_and_is_reported(
     assert command.wait(WAIT_S) == ExitStatus.ERROR
     assert not processes.find()
     assert application.view().statuses["a"].state is InstanceState.ENDED
+
+
+def test_instance_without_enough_memory_is_named_and_started_again(
+    application: Application, start: Start, processes: InstanceProcesses, small_group: Path, tmp_path: Path
+) -> None:
+    hungry, job = tmp_path / "hungry", tmp_path / "job.py"
+    job.write_text(HUNGRY_JOB.format(hungry=str(hungry), fake=str(FAKE_INSTANCE)))
+    command = start(job=job, group=small_group)
+    before = running(application)
+
+    hungry.touch()
+
+    assert command.wait(WAIT_S) == ExitStatus.ERROR
+    assert "for want of memory" in (application.view().statuses["a"].error or "")
+    assert not processes.find()
+    kept = dict(line.split() for line in (small_group / "memory.oom_control").read_text().splitlines())
+    assert int(kept["oom_kill"]) > 0, "it was not the kernel"
+    hungry.unlink()
+    start(job=job, group=small_group)
+    running(application, before.incarnation)
 
 
 def test_killed_launcher_leaves_no_process_and_is_reported(

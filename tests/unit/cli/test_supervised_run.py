@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from airflow_provider.cli import supervised_run
 from airflow_provider.cli.options import set_defaults_of_environment
 from airflow_provider.cli.supervised_run import exit_status_of, health_of, pause_before_launch_s
 from airflow_provider.cli.terminal import ExitStatus
+from airflow_provider.common.clock import now_ms
 from airflow_provider.control.records.command import RESTART
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.status import InstanceState, InstanceStatus
@@ -215,6 +217,34 @@ def test_launches_that_come_to_nothing_are_further_and_further_apart() -> None:
     assert found == [0, 0, 0, 5, 10, 20, 40, 60, 60, 60]
     lived_for_long = [900_000, 840_000, *(number - 600_000 for number in every_minute)]
     assert pause_before_launch_s(lived_for_long, 1_000_000) == 0
+
+
+def test_launches_in_a_loop_wait_for_their_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def start(*_: object) -> Started:
+        incarnation = now_ms()
+        folder = RunFolder(tmp_path / "run" / f"app-a-{incarnation}")
+        folder.make()
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        return Started(incarnation, Launched(ended.pid, str(folder.path), str(folder.log)))
+
+    monkeypatch.setattr(supervised_run, "ControlReader", _Reader)
+    monkeypatch.setattr(supervised_run, "start_deployment", start)
+    monkeypatch.setattr(supervised_run, "_POLL_S", 0.01)
+    monkeypatch.setattr(supervised_run, "_FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(supervised_run, "_LONGEST_PAUSE_S", 2.0)
+    supervised, ended_ms = supervised_by(tmp_path), []
+
+    for _ in range(6):
+        assert supervised.run() == ExitStatus.ERROR
+        ended_ms.append(now_ms())
+
+    launched_ms = sorted(RunFolder.incarnations(tmp_path / "run", "app", "a"))
+    paused_ms = [launched - ended for launched, ended in zip(launched_ms[1:], ended_ms[:-1], strict=True)]
+    assert all(paused >= least for paused, least in zip(paused_ms, [0, 0, 1_000, 2_000, 2_000], strict=True))
+    said = re.findall(r"waits ([0-9.]+) s before the next", capfd.readouterr().err)
+    assert said == ["1", "2", "2"]
 
 
 def test_launches_are_known_by_their_folders(tmp_path: Path) -> None:

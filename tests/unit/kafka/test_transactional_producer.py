@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.kafka import transactional_producer
-from airflow_provider.kafka.transactional_producer import TransactionalProducer
+from airflow_provider.kafka.transactional_producer import TransactionalProducer, flush
 
 
 class Client:
@@ -68,3 +68,38 @@ def test_quick_abort_after_a_commit_that_failed_proves_nothing_of_the_commit(mon
     made.abort()
 
     assert not made.reusable
+
+
+class Failing:
+    """Fails as the client does where a fatal error is raised while it calls a callback."""
+
+    def __init__(self, cause: Exception | None) -> None:
+        self._cause = cause
+
+    def flush(self, timeout: float) -> int:
+        raise SystemError(
+            "<method 'append' of 'list' objects> returned a result with an exception set"
+        ) from self._cause
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        pytest.param(
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED, id="may-write-nowhere"
+        ),
+        pytest.param(KafkaError._FENCED, KafkaError._FENCED, id="another"),
+    ],
+)
+def test_fatal_error_that_a_callback_hid_is_told(code: int, told: int) -> None:
+    hidden = KafkaException(KafkaError(code, "refused", fatal=True))
+
+    with pytest.raises(KafkaException) as found:
+        flush(Failing(hidden), 1.0)  # type: ignore[arg-type]
+
+    assert found.value.args[0].code() == told
+
+
+def test_system_error_of_another_cause_is_not_hidden() -> None:
+    with pytest.raises(SystemError, match="append"):
+        flush(Failing(None), 1.0)  # type: ignore[arg-type]
