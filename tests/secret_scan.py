@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def files_with(secrets: Iterable[str], folder: Path) -> list[Path]:
     """The files below a folder that have one in their content."""
     needles = [form.encode() for secret in secrets for form in forms_of(secret)]
     found = []
-    for file in sorted(folder.rglob("*")):
+    # `os.walk` goes past a folder that is removed meanwhile; `rglob` raises.
+    for file in sorted(Path(at, name) for at, _, names in os.walk(folder) for name in names):
         try:
             content = file.read_bytes() if file.is_file() else b""
         except OSError:
