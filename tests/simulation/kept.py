@@ -152,9 +152,12 @@ KEPT: Final = (
     Kept(
         "CutIsOutdated",
         "lost write",
-        320,
-        (Fault(at=3.347, kind="cut_changelog", target=0, what="changelog", seconds=1.0),),
-        LONG,
+        3141,
+        (
+            Fault(at=1.198, kind="cut_changelog", target=0, what="changelog", seconds=1.0, count=3),
+            Fault(at=1.2, kind="cut_changelog", target=10, what="changelog", seconds=0.1),
+        ),
+        TINY,
     ),
     Kept(
         "OwnInItsPlace",
