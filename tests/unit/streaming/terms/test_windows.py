@@ -99,7 +99,6 @@ def test_windows_with_gaps_or_without_a_first_are_refused(slide: str | None, sta
             lambda: TIMED.group_by("customer", session_window("at", "1 hour")).aggregate(F.first("amount")),
             "in a session",
         ),
-        (lambda: TIMED.group_by("customer", HOUR).process(lambda key, rows, state: None, ["amount"]), "for process"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused_before_spark_starts(make: Any, why: str) -> None:
