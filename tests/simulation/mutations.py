@@ -173,11 +173,11 @@ MUTATIONS: Final = (
         (
             (
                 f"{_WORKER}.tasks.task_committer:TaskCommitter.commit",
-                "offset = self._writer.commit(",
+                "self._writer.commit(",
                 "first, early = self._replica.store.position or Position(), self._replica.offset + len(state) + 2\n"
                 "    ahead = self._replica.position_after_commit(early, len(state) + 1, 0, lambda *_: False)\n"
                 "    self._replica.store.write({self._replica.name: state}, first.moved(changelog, ahead, raw), {})\n"
-                "    offset = self._writer.commit(",
+                "    self._writer.commit(",
             ),
         ),
         faults=(

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.aggregator import Aggregator, NoRoomError
 from airflow_provider.streaming.json.json_rows import iso_times, key_parts
 from airflow_provider.streaming.json.user_values import encode_state, rows_of
-from airflow_provider.streaming.operations.process import Row, python_rows, time_limit
+from airflow_provider.streaming.operations.process import Row, no_records_fault, python_rows, time_limit
 from airflow_provider.streaming.operations.put_out import PutOut
 
 
@@ -148,9 +147,8 @@ class WindowCalls:
         except MemoryError:
             raise  # the host's
         except Exception as error:
-            raise ConfigurationError(
+            called = (
                 f"The function of process() was called for key {key!r} and the window from {text.start} to {text.end}, "
-                f"with {len(rows):,} row(s), and it raised {type(error).__name__}: {error}. Nothing was written, and "
-                "no record of the input is to blame. Correct the function and deploy again: the task goes on where it "
-                "stopped, with that window."
-            ) from error
+                f"with {len(rows):,} row(s)"
+            )
+            raise no_records_fault(called, f"it raised {type(error).__name__}: {error}", "window") from error

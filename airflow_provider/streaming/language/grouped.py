@@ -325,7 +325,7 @@ class GroupedStream:
                 "keeps nothing between calls, and what it returns has the window's time. Leave it out, or group_by() "
                 "without the window."
             )
-        check_number("process() got limit", limit, "rows of a key and window", whole=True, none="1,000")
+        check_number("process() got limit", limit, "rows of a key and window", whole=True, none=f"{_ROWS_OF_WINDOW:,}")
         columns, schema = process.columns, None if process.schema is None else columns_after(process.schema, ())
         if (known := self.columns) is not None:
             check_process_columns(known, columns)

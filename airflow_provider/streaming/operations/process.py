@@ -30,6 +30,8 @@ from airflow_provider.streaming.terms.argument_check import check_kind, check_nu
 
 _SEARCH_S: Final = 10.0
 """For so long a row that a call went wrong with is searched for: far less than a call into a worker may take."""
+_SHOWN_CHARS: Final = 200
+_ARGUMENTS: Final = ("key", "rows", "state")
 
 Row = dict[str, Any]
 ProcessFunction = Callable[[str, list[Row], "ValueState"], Iterable[Row] | None]
@@ -110,7 +112,7 @@ class Process(Operation):
         by: tuple[str, ...] = (),
         schema: str | None = None,
         outputs: object = None,
-        arguments: Sequence[str] = ("key", "rows", "state"),
+        arguments: Sequence[str] = _ARGUMENTS,
     ) -> Process:
         """What `process()` was asked for.
 
@@ -345,17 +347,26 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def no_records_fault(called: str, why: str, what: str) -> ConfigurationError:
+    """The error of a call that belongs to no record of the batch: it stops the task, under any policy.
+
+    Args:
+        called: which function was called, and for what.
+        why: what went wrong.
+        what: it was called for, which a corrected one goes on with.
+    """
+    return ConfigurationError(
+        f"{called}, and {why}. Nothing was written, and no record of the input is to blame. Correct the function and "
+        f"deploy again: the task goes on where it stopped, with that {what}."
+    )
+
+
 def process_text(function: Callable[..., Any], columns: Sequence[str]) -> str:
     """A function and what its rows hold, for people."""
     return f"process {getattr(function, '__name__', type(function).__name__)}({', '.join(columns)})"
 
 
-_SHOWN_CHARS: Final = 200
-
-
-def check_process_function(
-    function: object, name: str | None = None, arguments: Sequence[str] = ("key", "rows", "state")
-) -> None:
+def check_process_function(function: object, name: str | None = None, arguments: Sequence[str] = _ARGUMENTS) -> None:
     """Refuse a function that `process()` could not call with its three arguments, or whose call would do nothing.
 
     A generator function is taken: its rows are those that it yields.

@@ -7,12 +7,11 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.user_values import decode_state, encode_state, rows_of
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
 from airflow_provider.streaming.operations.limits import Limits, TooLargeError
 from airflow_provider.streaming.operations.open_state import OpenState
-from airflow_provider.streaming.operations.process import decoded, time_limit
+from airflow_provider.streaming.operations.process import decoded, no_records_fault, time_limit
 from airflow_provider.streaming.operations.process_state import (
     CLOCK,
     EXPIRY,
@@ -163,11 +162,9 @@ class StatefulCalls:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, _LargeError) else f"it raised {type(error).__name__}: {error}"
-            raise ConfigurationError(
-                f"{name}() of the job was called for key {group.decode('utf-8', 'replace')!r} and the timer of "
-                f"{time_ms}, and {reason}. Nothing was written, and no record of the input is to blame. Correct the "
-                "function and deploy again: the task goes on where it stopped, with that timer."
-            ) from error
+            key = group.decode("utf-8", "replace")
+            called = f"{name}() of the job was called for key {key!r} and the timer of {time_ms}"
+            raise no_records_fault(called, reason, "timer") from error
 
     def _value(self, group: bytes) -> Any:
         """The one value of a key; raises where another operation wrote it, which is no record's fault."""

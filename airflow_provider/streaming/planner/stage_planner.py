@@ -47,6 +47,7 @@ def plan_stages(application_id: str, sinks: Sequence[Sink | Stream | Table]) -> 
         for stage in planner.stages[len(sink_of) :]:
             sink_of[stage.number] = sink.topic if isinstance(sink, Sink) else stage.name
     _refuse_one_name(planner.stages, sink_of)
+    _refuse_one_topic(planner.stages)
     return tuple(planner.stages)
 
 
@@ -378,6 +379,9 @@ def _refuse_one_name(stages: Sequence[StagePlan], sink_of: Mapping[int, str]) ->
                 f"{stage.name!r}: each keeps a store of its own. Give aggregate(), process() or join() another name=; "
                 "or keep a join that both use in one variable: then it is made once."
             )
+
+
+def _refuse_one_topic(stages: Sequence[StagePlan]) -> None:
     readers = dict[str, StagePlan]()
     for stage in stages:
         if (first := readers.setdefault(stage.source_topic, stage)) is not stage and stage.internal:

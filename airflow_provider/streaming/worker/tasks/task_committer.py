@@ -143,27 +143,22 @@ class TaskCommitter:
         spread = job.output_partitions(self._task_id.partition)
         told = job.told(result.time) if job.marked else None
         to_all = None if told in (None, self.told) else (self._mark(told), job.marked)
-
         after: list[ChangelogPosition] = []
 
-        def follow(at: Mapping[str, int]) -> None:
-            after.append(
-                self._replica.position_after_commit(
-                    at[changelog], len(state) + 1, record.committed_at_ms, self._changelog_holds_records
-                )
-            )
+        def follow(ends: Mapping[str, int]) -> None:
+            written, at_ms = len(state) + 1, record.committed_at_ms
+            holds_records = self._changelog_holds_records
+            after.append(self._replica.position_after_commit(ends[changelog], written, at_ms, holds_records))
 
-        offset = self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all, follow)[
-            changelog
-        ]
+        self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all, follow)
         self.told = self.told if told is None else told
         # 5. the same in the store, after the commit
         self._failpoints.hit(FailPoint.STORE_BEFORE)
-        before, to = self._replica.store.position or Position(), after[0]
+        before, (to,) = self._replica.store.position or Position(), after
         self._replica.store.write({self._replica.name: state}, before.moved(changelog, to, raw), expired)
         self._digest.add(result.digest_change, result.expired_before_ms, self._spans(record))
         self._failpoints.hit(FailPoint.STORE_DONE)
-        self._replica.set_end(offset)
+        self._replica.set_end(to.offset)
         if expired and last is not None:
             self._delete_expired(last)
 
