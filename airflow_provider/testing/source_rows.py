@@ -29,7 +29,7 @@ def types_of_source(source: SourceSpec) -> pa.Schema:
     # Only here: a job whose values the worker decodes starts no JVM.
     from airflow_provider.streaming.driver.spark import row_types
 
-    return row_types.types_of_source(_local_spark(), source)
+    return row_types.types_of_source(local_spark(), source)
 
 
 class SourceRows:
@@ -77,7 +77,7 @@ class SourceRows:
         # Only here: a job whose values the worker decodes starts no JVM.
         from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 
-        return rows_of_source(_local_spark().createDataFrame(self._kafka_table(records)), self._source)
+        return rows_of_source(local_spark().createDataFrame(self._kafka_table(records)), self._source)
 
     @staticmethod
     def _rows_of(query: DataFrame) -> pa.Table:
@@ -125,7 +125,7 @@ def _same_in_any_batch(query: DataFrame) -> bool:
     return bool(plan.deterministic()) and not any(plan.containsPattern(pattern) for pattern in depends)
 
 
-def _local_spark() -> SparkSession:
+def local_spark() -> SparkSession:
     """The session of this process: the one that is there, else a small local one that stays until the process ends."""
     from pyspark.sql import SparkSession
 

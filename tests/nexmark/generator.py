@@ -13,7 +13,7 @@ id twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -192,6 +192,11 @@ class Model:
         """An active one, or one of the next to come."""
         active = np.minimum(newest + 1, self.active_persons)
         return newest + 1 - active + draw.integers(0, active + _LEAD)
+
+
+def side_input(keys: Iterable[int]) -> list[Event]:
+    """The rows that q13 joins with, of some keys."""
+    return [_event("side_input", {"key": key, "value": f"v{key}"}, 0) for key in keys]
 
 
 def _event(topic: str, value: dict[str, Any], at_ms: int) -> Event:

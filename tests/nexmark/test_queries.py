@@ -15,14 +15,16 @@ from pyspark.sql import SparkSession
 
 from airflow_provider.streaming.planner.stage_plan import source_topics
 from airflow_provider.testing import InputRecord, JobTester
-from tests.nexmark.generator import Event, Model
+from airflow_provider.testing.source_rows import local_spark
+from tests.nexmark.generator import Event, Model, side_input
 from tests.nexmark.oracle import SQL, Oracle
 from tests.nexmark.queries import QUERIES
 from tests.nexmark.results import CLOSING, Row, differences, rows_of
+from tests.spark_settings import with_settings
 
 pytestmark = pytest.mark.xdist_group("nexmark")
 
-SIDE_INPUT = [Event("side_input", str(key), {"key": key, "value": f"v{key}"}, 0) for key in range(1_000, 1_200, 2)]
+SIDE_INPUT = side_input(range(1_000, 1_200, 2))
 CUTS = 4
 WATERMARK_MS = 3_000
 
@@ -30,18 +32,8 @@ WATERMARK_MS = 3_000
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """The one that the tester uses, too."""
-    session = SparkSession.getActiveSession() or (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    before = session.conf.get("spark.sql.shuffle.partitions")
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    yield session
-    session.conf.set("spark.sql.shuffle.partitions", before or "200")
+    with with_settings(local_spark(), {"spark.sql.shuffle.partitions": "1"}) as session:
+        yield session
 
 
 class Sample:

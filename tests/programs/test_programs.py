@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 from airflow_provider.streaming.terms.steps import JOINED_TIME
 from airflow_provider.testing import JobTester
 from airflow_provider.testing.batching import _RunTester
+from airflow_provider.testing.source_rows import local_spark
 from tests.programs.drawing import Program
 from tests.programs.nodes import Node
 from tests.programs.records import PARTITIONS
+from tests.spark_settings import with_settings
 
 pytestmark = [pytest.mark.xdist_group("programs"), pytest.mark.long]
 
@@ -37,21 +39,9 @@ LOSSES: Final[tuple[Callable[[JobTester], None], ...]] = (
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """The one that the tester uses, too."""
-    session = SparkSession.getActiveSession() or (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
     settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
-    before = {name: session.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    yield session
-    for name, was in before.items():
-        session.conf.set(name, was or "")
+    with with_settings(local_spark(), settings) as session:
+        yield session
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROGRAMS))

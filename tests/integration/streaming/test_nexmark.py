@@ -27,12 +27,13 @@ from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
+from airflow_provider.testing.source_rows import local_spark
 from tests.benchmarks.gate import committed_ends
 from tests.brokers import settings_of_broker
 from tests.integration.streaming.accounts import Accounts
 from tests.integration.streaming.committed import records_of
 from tests.nexmark import job
-from tests.nexmark.generator import Event, Model
+from tests.nexmark.generator import Event, Model, side_input
 from tests.nexmark.oracle import Oracle
 from tests.nexmark.queries import QUERIES
 from tests.nexmark.results import CLOSING, Row, differences, rows_of
@@ -53,7 +54,7 @@ EVENTS: Final = 3_000
 BATCH: Final = 100
 """Records of a micro-batch: much less than there are, so that what befalls an instance finds it at work."""
 DEADLINE_S: Final = 600.0
-SIDE_INPUT: Final = [Event("side_input", str(key), {"key": key, "value": f"v{key}"}, 0) for key in range(1_000, 1_200)]
+SIDE_INPUT: Final = side_input(range(1_000, 1_200))
 
 
 class RunningQueries(Accounts):
@@ -130,15 +131,8 @@ class RunningQueries(Accounts):
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
+    session = local_spark()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session
     session.stop()
 
