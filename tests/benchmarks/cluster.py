@@ -27,6 +27,7 @@ from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.settings import BrokerSettings
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
+from tests.benchmarks.case import PARTITIONS
 
 _CHUNK = 50_000
 _START_S = 300.0
@@ -50,6 +51,11 @@ def make_topics(connection: KafkaConnection, application_id: str, tasks: int, *o
     TopicAdmin(connection).ensure(
         [*plain, changelog_spec(application_id, "state", tasks), *control_specs(application_id)]
     )
+
+
+def kept_topic(name: str) -> TopicSpec:
+    """A source or sink of a comparison, of which nothing is deleted by its age."""
+    return TopicSpec(name=name, partitions=PARTITIONS, config={"retention.ms": "-1"})
 
 
 def publish_orders(connection: KafkaConnection, topic: str, orders: int, customers: int) -> None:

@@ -72,12 +72,10 @@ def _of_closing(row: Row) -> bool:
 
 def _expected(queries: list[str], model: Model) -> dict[str, list[Row]]:
     """What batch SQL comes to, by Spark, which is imported only for that."""
-    from pyspark.sql import SparkSession
-
+    from airflow_provider.testing.source_rows import local_spark
     from tests.nexmark.oracle import Oracle
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.sql.session.timeZone", "UTC").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    spark = local_spark()
     try:
         oracle = Oracle(spark, [*SIDE_INPUT, *itertools.chain.from_iterable(parts_of(model, ends(model)))])
         return {query: oracle.rows(query) for query in queries}

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.case import PARTITIONS, Record
+from tests.waiting import wait_until
 
 __all__ = ["Gate", "await_coordinator", "committed_all", "committed_ends", "publish"]
 
@@ -98,16 +99,18 @@ def committed_all(
 
 def await_coordinator(connection: KafkaConnection, group: str) -> None:
     """Wait until a group has one: a new broker makes its topic of offsets now, and `committed_all` fails meanwhile."""
-    deadline = time.monotonic() + _TIMEOUT_S
     with closing(Consumer(connection.to_client_config() | {"group.id": group})) as consumer:
-        while True:
+
+        def answers() -> bool:
             try:
                 consumer.committed([TopicPartition("any", 0)], timeout=30)
-                return
             except KafkaException as error:
-                if error.args[0].code() not in _NO_COORDINATOR_YET or time.monotonic() > deadline:
+                if error.args[0].code() not in _NO_COORDINATOR_YET:
                     raise
-            time.sleep(_TICK_S)
+                return False
+            return True
+
+        wait_until(answers, _TIMEOUT_S, f"a coordinator of {group}", _TICK_S)
 
 
 def _done(admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> bool:

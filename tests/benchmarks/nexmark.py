@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from airflow_provider.common.files import folder_bytes
 from tests.benchmarks.cluster import broker
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.nexmark_sides import measured, ours, parts_of
@@ -43,7 +44,7 @@ def curve(query: str, model: Model, folder: Path, slices: int, options: Sequence
     with broker(folder / "kafka") as connection, ours(query, connection, folder, options=options) as side:
         for end, found in zip(bounds, measured(side, parts_of(model, bounds)), strict=True):
             memory = ", ".join(f"{kind} {size / 1e6:,.0f} MB" for kind, size in sorted(side.resident_bytes().items()))
-            yield f"{end:11,} events: {found}; resident: {memory}; stores {side.stored_bytes() / 1e6:,.0f} MB"
+            yield f"{end:11,} events: {found}; resident: {memory}; stores {folder_bytes(side.state) / 1e6:,.0f} MB"
 
 
 def main() -> None:

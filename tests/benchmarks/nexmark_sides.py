@@ -26,20 +26,19 @@ from airflow_provider.control.topics.commits import CommitTopics, last_commits
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec
-from tests.benchmarks.case import PARTITIONS, Record, slices
-from tests.benchmarks.cluster import cpu_seconds, instance, kind_of
+from tests.benchmarks.case import Record, slices
+from tests.benchmarks.cluster import cpu_seconds, instance, kept_topic, kind_of
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.gate import Gate, await_coordinator, committed_all, publish
 from tests.benchmarks.kafka_streams.program import Program
 from tests.nexmark import job as job_file
-from tests.nexmark.generator import Event, Model
+from tests.nexmark.generator import Event, Model, side_input
 
 __all__ = ["SIDE_INPUT", "THEIRS", "Running", "measured", "ours", "parts_of", "sources_of", "theirs"]
 
 THEIRS: Final = tuple(f"q{number}" for number in (0, 1, 2, 3, 5, 7, 8, 11, 13, 14, 17, 18, 19, 20, 21, 22))
 """What Kafka Streams' side answers: it has no sets for distinct counts, and no join by another time than the rows'."""
-SIDE_INPUT: Final = [Event("side_input", str(key), {"key": key, "value": str(key)}, 0) for key in range(10_000)]
+SIDE_INPUT: Final = side_input(range(10_000))
 """A row for each key that an auction may have in q13."""
 
 _STREAMS: Final = ("persons", "auctions", "bids")
@@ -77,14 +76,6 @@ class Running:
         for process in (psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)):
             with contextlib.suppress(psutil.Error):
                 found[kind_of(process)] += process.memory_info().rss
-        return found
-
-    def stored_bytes(self) -> int:
-        """Of its stores on the disk; a file that goes meanwhile counts for nothing."""
-        found = 0
-        for file in self.state.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                found += file.stat().st_size if file.is_file() else 0
         return found
 
 
@@ -174,42 +165,28 @@ def theirs(
     """
     described, application = job_file.job_of(query).description(), f"theirs-{query}"
     sources = _make_sources(connection, described)
-    TopicAdmin(connection).ensure([_topic(query)])
+    TopicAdmin(connection).ensure([kept_topic(query)])
     given = {
         "query": query,
         "sink": query,
         **{topic: topic for topic in described.names(TopicKind.SOURCE)},
-        "application.id": application,
-        "bootstrap.servers": connection.bootstrap_servers,
-        "processing.guarantee": "exactly_once_v2",
-        "state.dir": str(folder / "state"),
-        "num.stream.threads": cores,
-        "auto.offset.reset": "earliest",
     }
     await_coordinator(connection, application)
-    with program.started("Nexmark", given) as process:
-
-        def check() -> None:
-            if process.poll() is not None:
-                raise RuntimeError(f"Kafka Streams' {query} ended with {process.returncode}")
-
-        def used() -> float:
-            times = psutil.Process(process.pid).cpu_times()
-            return times.user + times.system
+    with program.started("Nexmark", application, connection, folder / "state", cores, given) as jvm:
 
         def processed() -> None:
-            committed_all(connection, application, sources, check)
+            committed_all(connection, application, sources, jvm.check)
             names = TopicAdmin(connection).names()
             internal = sorted(name for name in names if name.startswith(application) and name.endswith("-repartition"))
-            committed_all(connection, application, internal, check)
+            committed_all(connection, application, internal, jvm.check)
 
         yield Running(
             connection=connection,
             sources=sources,
             sink=query,
-            used=used,
+            used=jvm.cpu_seconds,
             processed=processed,
-            pid=process.pid,
+            pid=jvm.process.pid,
             state=folder / "state",
             corrects=query == "q8",
         )
@@ -218,14 +195,10 @@ def theirs(
 def _make_sources(connection: KafkaConnection, job: JobDescription) -> tuple[str, ...]:
     """The topics that a query reads, and the rows of the side input."""
     names = job.names(TopicKind.SOURCE)
-    TopicAdmin(connection).ensure([_topic(name) for name in names])
+    TopicAdmin(connection).ensure([kept_topic(name) for name in names])
     if SIDE_INPUT[0].topic in names:
         publish(connection, SIDE_INPUT[0].topic, _batches(SIDE_INPUT))
     return sources_of(job)
-
-
-def _topic(name: str) -> TopicSpec:
-    return TopicSpec(name=name, partitions=PARTITIONS, config={"retention.ms": "-1"})
 
 
 def _all_tasks_done(connection: KafkaConnection, job: JobDescription) -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -24,9 +23,8 @@ from airflow_provider.control.application.described_topics import create_describ
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec
 from tests.benchmarks.case import PARTITIONS, Case
-from tests.benchmarks.cluster import broker, cpu_seconds, instance
+from tests.benchmarks.cluster import broker, cpu_seconds, instance, kept_topic
 from tests.benchmarks.figures import Figures, compare
 from tests.benchmarks.gate import Gate, committed_all, committed_ends, publish
 from tests.benchmarks.kafka_streams.program import Program
@@ -97,31 +95,16 @@ class SideBySide:
             "source": f"{name}-{self.case.source}",
             "sink": f"{name}-{self.case.sink}",
             **({} if self.case.table is None else {"table": f"{name}-{self.case.table[0]}"}),
-            "application.id": name,
-            "bootstrap.servers": self.connection.bootstrap_servers,
-            "processing.guarantee": "exactly_once_v2",
-            "state.dir": str(self.folder / name),
-            "num.stream.threads": self.cores,
-            "auto.offset.reset": "earliest",
             **{setting.replace("_", "."): value for setting, value in settings.items()},
         }
-        with self.program.started(self.case.program, given) as process:
-
-            def used() -> Mapping[str, float]:
-                times = psutil.Process(process.pid).cpu_times()
-                return {"jvm": times.user + times.system}
-
-            def check() -> None:
-                if process.poll() is not None:
-                    raise RuntimeError(f"Kafka Streams' {self.case.program} ended with {process.returncode}")
-
-            return self._measured(name, 1, used, check)
+        with self.program.started(
+            self.case.program, name, self.connection, self.folder / name, self.cores, given
+        ) as jvm:
+            return self._measured(name, 1, lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
 
     def _make_topics(self, name: str) -> None:
         plain = [self.case.source, self.case.sink, *([] if self.case.table is None else [self.case.table[0]])]
-        TopicAdmin(self.connection).ensure(
-            [TopicSpec(name=f"{name}-{topic}", partitions=PARTITIONS, config={"retention.ms": "-1"}) for topic in plain]
-        )
+        TopicAdmin(self.connection).ensure([kept_topic(f"{name}-{topic}") for topic in plain])
 
     def _measured(
         self, name: str, side: int, used: Callable[[], Mapping[str, float]], check: Callable[[], None]

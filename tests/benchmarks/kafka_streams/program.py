@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from airflow_provider.jars.jar_sets import Coordinate, find_java, resolve
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.figures import Figures
 
-__all__ = ["Program", "kafka_streams_jars"]
+__all__ = ["Program", "Started", "kafka_streams_jars"]
 
 _STREAMS = Coordinate("org.apache.kafka", "kafka-streams", "4.3.1", transitive=True)
 _TIMEOUT_S = 900.0
@@ -24,6 +26,24 @@ _LOG_LINES = 15
 def kafka_streams_jars() -> tuple[Path, ...]:
     """Kafka Streams with what it needs: its clients, RocksDB, Jackson."""
     return resolve([_STREAMS])
+
+
+@dataclass(frozen=True)
+class Started:
+    """A JVM that runs."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+
+    def cpu_seconds(self) -> float:
+        """What it has used until now."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
+
+    def check(self) -> None:
+        """Raises RuntimeError where it has ended."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"Kafka Streams' {self.name} ended with {self.process.returncode}")
 
 
 @dataclass(frozen=True)
@@ -63,13 +83,37 @@ class Program:
 
     @contextlib.contextmanager
     def started(
-        self, name: str, arguments: Mapping[str, object], *, heap: str = "2g"
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        """The same in a JVM that runs until it is left, and is then told to end; what it says is ours to see."""
+        self,
+        name: str,
+        application_id: str,
+        connection: KafkaConnection,
+        state: Path,
+        threads: int,
+        arguments: Mapping[str, object],
+        *,
+        heap: str = "2g",
+    ) -> Iterator[Started]:
+        """The class `name` in a JVM that runs until it is left, and is then told to end; what it says is ours to see.
+
+        Args:
+            state: the folder of its stores.
+            threads: of its streams.
+            arguments: the class's own, and more settings of Kafka Streams than those that say where, and exactly-once.
+            heap: the largest heap.
+        """
+        given = {
+            "application.id": application_id,
+            "bootstrap.servers": connection.bootstrap_servers,
+            "processing.guarantee": "exactly_once_v2",
+            "state.dir": str(state),
+            "num.stream.threads": threads,
+            "auto.offset.reset": "earliest",
+            **arguments,
+        }
         command = [str(self.java), f"-Xmx{heap}", "-cp", self.class_path, name]
-        process = subprocess.Popen([*command, *(f"{key}={value}" for key, value in arguments.items())])
+        process = subprocess.Popen([*command, *(f"{key}={value}" for key, value in given.items())])
         try:
-            yield process
+            yield Started(name, process)
         finally:
             process.terminate()
             try:
