@@ -324,6 +324,8 @@ class Faults:
         host.reports_its_end = False
         host.kill()
         host.reports_its_end = True
+        if host.workers is not None:
+            host.workers.end()  # those too that outlive their driver
         if fault.what == "disk gone":
             host.lose_folder()
         else:
