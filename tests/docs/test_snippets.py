@@ -75,6 +75,7 @@ def test_block_runs(fence: Fence) -> None:
     execute(fence)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fence", of_way("pytest"))
 def test_readers_test_passes(fence: Fence, tmp_path: Path) -> None:
     for saved in FENCES:

@@ -97,7 +97,11 @@ def larger(spark: SparkSession, request: pytest.FixtureRequest) -> Sample:
     return Sample(spark, Model(events=10_000, seed=request.param))
 
 
-@pytest.mark.parametrize("query", QUERIES)
+QUICK = {"q1", "q2", "q14", "q18", "q22"}
+"""One task, a step or two: these run with every `make test`."""
+
+
+@pytest.mark.parametrize("query", [pytest.param(q, marks=[] if q in QUICK else pytest.mark.long) for q in QUERIES])
 def test_query_comes_to_what_sql_says(query: str, sample: Sample) -> None:
     sample.check(query)
 

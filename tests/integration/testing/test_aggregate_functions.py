@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.testing.script_results import script_results
 
-pytestmark = pytest.mark.xdist_group("spark-2")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
 SCRIPT = """
 import json, random, sys

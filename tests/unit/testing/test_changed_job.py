@@ -369,7 +369,7 @@ SINKS = {
 }
 
 
-@pytest.mark.parametrize("round_", range(4))
+@pytest.mark.parametrize("round_", [*(pytest.param(n, marks=pytest.mark.long) for n in range(3)), 3])
 def test_sinks_that_are_moved_taken_out_and_put_back_lose_and_double_nothing(round_: int) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

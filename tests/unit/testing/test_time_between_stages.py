@@ -227,6 +227,7 @@ def _expected(by_partition: Sequence[Sequence[InputRecord]], delay_ms: int) -> t
     return found, late
 
 
+@pytest.mark.long
 def test_result_does_not_depend_on_which_partition_was_behind() -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
@@ -250,7 +251,7 @@ def test_result_does_not_depend_on_which_partition_was_behind() -> None:
             assert tester.counts.late == late
 
 
-@pytest.mark.parametrize("how", ["session", "window", "duplicates"])
+@pytest.mark.parametrize("how", ["session", "window", pytest.param("duplicates", marks=pytest.mark.long)])
 def test_rows_in_time_come_to_the_same_whoever_was_behind(how: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
