@@ -45,6 +45,7 @@ class ChangelogBatch:
         keys: of the changes, oldest first; a key may come again.
         values: as many; None where the key was deleted.
         commit: the last commit record among them, which is not among the changes; None when there was none.
+        commit_at: its offset.
         uncommitted_from: offset of the first change behind that; of the first of all where there is none; None where
             the last record is a commit record.
         first_offset: of the first record; None while there is none.
@@ -60,6 +61,7 @@ class ChangelogBatch:
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     commit: bytes | None = None
+    commit_at: int | None = None
     uncommitted_from: int | None = None
     first_offset: int | None = None
     first_commit: bytes | None = None
@@ -105,6 +107,7 @@ class ChangelogBatch:
                 del keys[at], values[at]
         if commits:
             behind = at + commits
+            self.commit_at = messages[behind - 1].offset()
             self.uncommitted_from = messages[behind].offset() if behind < len(messages) else None
         elif self.uncommitted_from is None:
             self.uncommitted_from = messages[0].offset()

@@ -88,13 +88,13 @@ class Completeness:
         self._idle_before_ms, self._known_at, self._asked = max(0, now - at_ms), time.monotonic(), None
 
 
-class OwnCommit:
-    """The last commit of a store's owner, which is to be seen in the changelog if only the brokers' word says it is.
+class LastCommitRead:
+    """The last commit that a store has applied, which is to be seen in the changelog before the store is gone on with.
 
     Brokers can acknowledge a commit and lose it: Kafka 4.3 drops the marker of a transaction that ends while a
     partition has no leader, and the records are aborted with the next one (docs/faults.md, "Brokers"); or a new leader
-    lacks it, and another record lies there by now. A store that went on from such a commit would have counted records
-    whose output nobody sees.
+    lacks it, and another record lies there by now, which a standby that has read it need not have heard of. A store
+    that went on from such a commit would have counted records whose output nobody sees.
     """
 
     def __init__(self, store: Path, changelog: str) -> None:
@@ -104,9 +104,9 @@ class OwnCommit:
 
     def read_back(self, position: ChangelogPosition | None, offset: int, low: int) -> int:
         """Where to begin, so that it is seen."""
-        at = None if position is None else position.own_commit_at
-        if position is not None and at is not None and low <= at and offset == position.offset:
-            self.awaited_at = at
+        if position is not None and offset == position.offset:
+            at = position.commit_at if position.own_commit_at is None else position.own_commit_at
+            self.awaited_at = at if at is not None and low <= at else None
         return offset if self.awaited_at is None else self.awaited_at
 
     def take(self, batch: ChangelogBatch, position: Position | None) -> bool:
@@ -142,11 +142,10 @@ class OwnCommit:
 
     def _missing(self, awaited: int) -> StoreDivergedError:
         return StoreDivergedError(
-            f"The brokers acknowledged the commit at offset {awaited} of {self._changelog}, and it is not there: the "
-            "transaction was aborted since, or a new leader lacks it. The store at "
-            f"{self._store} has applied it, so it is moved aside and restored, and the records are processed again. "
-            "Outputs of the same transaction may be seen twice if other partitions did not lose it: see "
-            "docs/faults.md, 'Brokers'."
+            f"The store at {self._store} has applied the commit at offset {awaited} of {self._changelog}, which the "
+            "brokers acknowledged, and it is not there: the transaction was aborted since, or a new leader lacks it. "
+            "The store is moved aside and restored, and the records are processed again. Outputs of the same "
+            "transaction may be seen twice if other partitions did not lose it: see docs/faults.md, 'Brokers'."
         )
 
 

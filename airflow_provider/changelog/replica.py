@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from airflow_provider.changelog.batch import ChangelogBatch, uncommitted_since
 from airflow_provider.changelog.commit_record import expired_before_ms, newest_commit
-from airflow_provider.changelog.completeness import Completeness, OwnCommit
+from airflow_provider.changelog.completeness import Completeness, LastCommitRead
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
 from airflow_provider.state.digest import DigestScan
@@ -44,7 +44,7 @@ class Replica:
         self.changelog = changelog
         self._topic_id = topic_id
         self._completeness = Completeness(store.path, changelog, self.position, delete_retention_ms)
-        self._own_commit = OwnCommit(store.path, changelog)
+        self._last_commit = LastCommitRead(store.path, changelog)
         self._at_end_at: float | None = None
         self.end: int | None = None
         self._last_end: int | None = None
@@ -61,7 +61,7 @@ class Replica:
     def resume(self) -> None:
         """Reading goes on from the store's position: the end has to be reached again."""
         self.reached_end = False
-        self._own_commit.awaited_at = self._last_end = None
+        self._last_commit.awaited_at = self._last_end = None
 
     def expect_end(self, end: int, last: bool = False) -> None:
         """Learn how far this reading goes at least.
@@ -153,9 +153,10 @@ class Replica:
         before = self.position
         offset = max(batch.next_offset, self.offset)
         # Read back, it is in the store already and counts for no restore.
-        read_back = self._own_commit.take(batch, self.store.position)
-        seen = self._own_commit.seen(batch, self.store.position)
-        at_end = seen and batch.at_end and offset >= (self._last_end or 0)
+        read_back = self._last_commit.take(batch, self.store.position)
+        seen = self._last_commit.seen(batch, self.store.position)
+        # Where the last end is known, no report of it is waited for.
+        at_end = seen and offset >= (self._last_end or 0) and (batch.at_end or self._last_end is not None)
         self.reached_end = at_end
         if at_end:
             self._at_end_at = time.monotonic()
@@ -175,7 +176,7 @@ class Replica:
         )
         complete_at_ms = self._completeness.at_ms(before, batch.next_offset, at_end)
         changes = zip(batch.keys, batch.values, strict=True)
-        found = batch.commit, batch.uncommitted_from
+        found = batch.commit, batch.commit_at, batch.uncommitted_from
         self._move(changes, batch.next_offset, batch.timestamp_ms, *found, complete_at_ms=complete_at_ms)
         if batch.records > read_back:
             self.meter.add(batch.records - read_back, batch.record_bytes)
@@ -186,13 +187,18 @@ class Replica:
         offset: int,
         timestamp_ms: int,
         commit: bytes | None = None,
+        commit_at: int | None = None,
         uncommitted_from: int | None = None,
         *,
         complete_at_ms: int,
     ) -> None:
         """Write changes and this changelog's position after them; a commit that is awaited still is kept in it."""
+        before = self.position
+        if before is not None and commit is None:
+            commit_at = before.commit_at
         uncommitted = uncommitted_since(self.uncommitted_from, commit, uncommitted_from)
-        to = self._position_at(offset, timestamp_ms, complete_at_ms, self._own_commit.awaited_at, uncommitted)
+        awaited_at = self._last_commit.awaited_at
+        to = self._position_at(offset, timestamp_ms, complete_at_ms, commit_at, awaited_at, uncommitted)
         self._write(changes, to, commit)
 
     def _write(
@@ -235,13 +241,15 @@ class Replica:
                 "before it: another program writes into this changelog, or it was truncated or created again. Nothing "
                 "is committed, and the task stops; find out who did it before the application is started again."
             )
-        return self._position_at(offset, timestamp_ms, self._completeness.note(), own_commit_at=offset - 1)
+        commit_at = offset - 1
+        return self._position_at(offset, timestamp_ms, self._completeness.note(), commit_at, own_commit_at=commit_at)
 
     def _position_at(
         self,
         offset: int,
         timestamp_ms: int,
         complete_at_ms: int,
+        commit_at: int | None,
         own_commit_at: int | None,
         uncommitted_from: int | None = None,
     ) -> ChangelogPosition:
@@ -250,6 +258,7 @@ class Replica:
             topic_id=self._topic_id,
             timestamp_ms=timestamp_ms,
             complete_at_ms=complete_at_ms,
+            commit_at=commit_at,
             own_commit_at=own_commit_at,
             uncommitted_from=uncommitted_from,
         )
@@ -275,8 +284,8 @@ class Replica:
         self._completeness.ask(end)
 
     def read_back(self, offset: int, low: int) -> int:
-        """Where to begin, so that the last commit is seen in the changelog (`OwnCommit`)."""
-        return self._own_commit.read_back(self.position, offset, low)
+        """Where to begin, so that the last commit is seen in the changelog (`LastCommitRead`)."""
+        return self._last_commit.read_back(self.position, offset, low)
 
     def set_end(self, end: int) -> None:
         """Learn of a newer end of the changelog, as a broker reported it; an older one changes nothing."""

@@ -29,8 +29,10 @@ class ChangelogPosition:
         complete_at_ms: when it was known last that all of the changelog is applied, epoch ms of this host; before the
             first time, when its restore began. What was deleted since then may be missing. Each changelog has its own:
             a store whose changelog was not read for long has slept, however busy the task's other stores were.
-        own_commit_at: offset of the last commit record that the task's owner wrote itself, while nobody has read it
-            back: the brokers' word is all there is for it. None where there is none, and once it was read.
+        commit_at: offset of the last commit record that is applied. When reading goes on it is read back: who has it
+            still has all before it, unless the log was cut there and has grown again. None where that is not known.
+        own_commit_at: the same, of a commit that the task's owner wrote itself, while nobody has read it back: the
+            brokers' word is all there is for it. None where there is none, and once it was read.
         uncommitted_from: offset of the first change applied behind the last commit record; None where none is. A store
             that stands at the end of its changelog has none, unless a transaction was torn.
     """
@@ -39,6 +41,7 @@ class ChangelogPosition:
     topic_id: str | None = None
     timestamp_ms: int = 0
     complete_at_ms: int = 0
+    commit_at: int | None = None
     own_commit_at: int | None = None
     uncommitted_from: int | None = None
 

@@ -103,8 +103,6 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
 """By kind, the ways in which it happens and for how long."""
 
 _SEEN_OUT: Final = frozenset({"add_instance", "away", "cut_worker_at", "deaf_owner_at", "overtaken", "pause_publisher"})
-_ASKED: Final = frozenset({"cut_changelog"})
-"""Only chosen where it is named: one way to go on behind it unnoticed is known (docs/simulation.md)."""
 _BRIEF: Final = 7 / 8
 _PATIENCE_S: Final = 12.0
 _AFTER_S: Final = 6.0
@@ -137,7 +135,7 @@ def choose(
         brief: whether those that last are left out, but for now and then.
     """
     found: list[Fault] = []
-    known = sorted(only or KINDS.keys() - _ASKED)
+    known = sorted(only or KINDS)
     if brief and not only and random.random() < _BRIEF:
         known = [kind for kind in known if kind not in _SEEN_OUT]
     kinds = random.sample(known, k=min(len(known), random.choice((2, 4, 8, len(KINDS)))))

@@ -232,7 +232,7 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.changelog.replica:Replica.read_back",
-                "return self._own_commit.read_back(self.position, offset, low)",
+                "return self._last_commit.read_back(self.position, offset, low)",
                 "return offset",
             ),
         ),
@@ -377,7 +377,7 @@ MUTATIONS: Final = (
         "another record in the place of a store's own last commit is not taken for it",
         (
             (
-                "airflow_provider.changelog.completeness:OwnCommit.take",
+                "airflow_provider.changelog.completeness:LastCommitRead.take",
                 "if position is not None and batch.first_commit != position.commit:",
                 "if False:",
             ),

@@ -268,7 +268,7 @@ def test_commit_that_the_brokers_acknowledged_and_lost_is_made_again(
         status = the_only(slot.call(plan, (), False))
 
         assert status.error_kind == "StoreDivergedError"
-        assert "acknowledged the commit at offset" in str(status.error)
+        assert "applied the commit at offset" in str(status.error)
         process(slot, plan, orders)
     check(application, orders)
     assert len(instance.quarantined) == 1
@@ -300,7 +300,7 @@ def test_lost_commit_is_not_gone_on_from_after_another_owner_made_more_commits(
         status = the_only(slot.call(following, (), False))
 
         assert status.error_kind == "StoreDivergedError"
-        assert "acknowledged the commit at offset" in str(status.error)
+        assert "applied the commit at offset" in str(status.error)
         process(slot, i1.plan(active(0, generation=3)), orders)
     application.settle()
     assert sink_of(application) == expected_outputs(orders)

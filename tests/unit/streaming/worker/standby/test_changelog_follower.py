@@ -35,14 +35,16 @@ def test_active_is_followed_to_its_end_only(bench: Bench, log: InMemoryLog) -> N
     assert bench.reader.assigned == {("app-state-changelog", 1)}
 
 
-def test_warm_standby_becomes_the_active_without_reading_anything(bench: Bench, log: InMemoryLog) -> None:
+def test_warm_standby_reads_its_last_commit_back_and_nothing_else_before_it_becomes_the_active(
+    bench: Bench, log: InMemoryLog
+) -> None:
     commit_elsewhere(log, 0, 1, k=1)
     bench.hold(standby(0))
-    bench.reader.paused = True
 
     bench.hold(active(0, 2))
 
     assert bench.state() is TaskState.RUNNING
+    assert bench.registry.tasks[TaskId(0, 0)].replica.meter.records == 0
 
 
 def test_standby_that_lacks_a_commit_reads_it_before_it_becomes_the_active(bench: Bench, log: InMemoryLog) -> None:
