@@ -10,7 +10,7 @@ import shutil
 import time
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.in_thread import in_thread
@@ -135,8 +135,7 @@ class TaskSnapshots:
                 sent, self._upload = self._upload, None
                 self._judge(sent)
             return
-        store = task.replica.store
-        assert isinstance(store, Store)  # of others no job has snapshots
+        store = cast("Store", task.replica.store)  # of others no job has snapshots
         position = store.position
         # At the end, so that the age of what was applied last says since when deletions may be missing.
         asked = asked_by is not None and asked_by != self._asked_by
