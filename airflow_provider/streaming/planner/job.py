@@ -45,8 +45,17 @@ from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.terms.steps import step_text
 
 
-def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
-    """All that follows from a job's stages: which topics there are, and how many partitions each has."""
+def describe_stages(
+    application_id: str,
+    stages: Sequence[StagePlan],
+    dead_letter: str | None = None,
+    kinds: Mapping[str, StoreKind] | None = None,
+) -> JobDescription:
+    """All that follows from a job's stages: which topics there are, and how many partitions each has.
+
+    Args:
+        kinds: by store what keeps it, where that is not RocksDB as everywhere.
+    """
     topics: dict[str, JobTopic] = {}
     for stage in stages:
         if not stage.internal:
@@ -100,6 +109,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 key=stage.key,
                 operation=stage.operation.text,
                 store=stage.store,
+                store_kind=(kinds or {}).get(stage.store or "", StoreKind()).name,
                 output=stage.output_topic,
                 further_outputs=stage.further_outputs,
                 named_outputs=stage.named_outputs,
@@ -360,7 +370,7 @@ class StatefulJob:
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
-        return describe_stages(self.application_id, self.stages, self.error_policy.topic)
+        return describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
 
     def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """Its stages, topics and stores, for people, without Spark or Kafka.
