@@ -16,6 +16,7 @@ from airflow_provider.errors import (
 from airflow_provider.state import digest as digests
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.in_memory import InMemory, InMemoryStore
+from airflow_provider.state.kept_store import KeptStore
 from airflow_provider.state.kind import AnyStore, StoreKind
 from airflow_provider.state.position import ChangelogPosition, Position
 from tests.unit.testing.broken_stores import Refusing
@@ -132,7 +133,7 @@ def test_memory_gives_its_keys_in_order_whatever_came_and_went() -> None:
         {b"a": b"2", b"d": b"1", b"b": None},
         {b"d": None, b"b": None, b"x": None},
     ):
-        store.write(changes, b"")  # type: ignore[arg-type]
+        store.write(changes, b"")
         if b"d" not in changes:
             store.range(b"", None, 10)
 
@@ -145,6 +146,7 @@ def test_what_a_users_store_raises_is_one_of_ours(tmp_path: Path) -> None:
     store = opened(tmp_path, StoreKind.of("", Refusing))
     with pytest.raises(StoreCorruptedError, match=r"cannot be read \(ValueError: no such page\)"):
         store.get_many("state", [b"a"])
+    assert isinstance(store, KeptStore)
     store._kept.close()  # noqa: SLF001
     with pytest.raises(StateError, match="cannot be written") as raised:
         store.write({"state": [(b"a", b"1")]}, at(1))
