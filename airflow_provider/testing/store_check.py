@@ -17,7 +17,7 @@ from airflow_provider.state.in_memory import InMemory
 from airflow_provider.state.kind import AnyStore, StoreKind
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.state_store import StateStore
-from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.functions import sum as total
 from airflow_provider.streaming.language.stream import stream
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.planner.job import StatefulJob
@@ -219,7 +219,7 @@ def _count(key: str, rows: list[dict[str, Any]], state: ValueState) -> None:
 def _job(kind: Any) -> StatefulJob:
     rows = stream("rows", schema="key STRING, number BIGINT, at BIGINT", event_time="at", watermark="3 seconds")
     counted = rows.group_by("key").process(_count, ["number"], name="counted")
-    windowed = rows.group_by("key", window("at", "2 seconds")).aggregate(F.sum("number").alias("sum"))
+    windowed = rows.group_by("key", window("at", "2 seconds")).aggregate(total("number").alias("sum"))
     return StatefulJob("checked", counted, windowed.sink("windowed")).options(
         stores={"counted": kind, "windowed": kind}
     )
