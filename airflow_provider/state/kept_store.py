@@ -66,7 +66,7 @@ class KeptStore:
         self._lock = self._locked()
         try:
             before = kept_kind(path)
-            if before not in (None, kind) or (path / "CURRENT").exists():
+            if (before or kind) != kind or (before is None and (path / "CURRENT").exists()):
                 raise StoreOutdatedError(
                     f"The store at {path} is kept by {before or 'RocksDB'}, and the job says {kind}: it is moved aside "
                     "and restored from its changelog."

@@ -82,7 +82,7 @@ class StoreKind:
             found = importlib.import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             raise ConfigurationError(
                 f"The class {self.name} of a store cannot be imported here ({error}): install its module in the Python "
                 "environment of every instance."
