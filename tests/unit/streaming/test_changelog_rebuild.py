@@ -17,10 +17,11 @@ from airflow_provider.streaming.changelog_rebuild import main
 from tests.builders import commit_of
 from tests.unit.testing.sqlite_store import SQLiteStore
 
+ROCKSDB = StoreKind()
 KEYS, VALUES = (b"c1", b"c2"), (b"3", b"4")
 
 
-def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int, kind: StoreKind = StoreKind()) -> None:
+def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int, kind: StoreKind = ROCKSDB) -> None:
     """A copy of a task, whose last commit was the twelfth."""
     pairs = list(zip(KEYS, VALUES, strict=True))[:keys]
     commit = commit_of(
