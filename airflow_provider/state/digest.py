@@ -211,7 +211,8 @@ class DigestScan:
     `airflow_provider.state.store.Store.scan` makes one and sees to that.
 
     Args:
-        read: gives so many pairs at the most, in any order, and none once all were given. It goes with the thread.
+        read: gives with each call some pairs in the order of their keys, and none once all were given; so many, or
+            others that were left. It goes with the thread.
     """
 
     def __init__(self, read: Callable[[int], list[Pair]], path: object, segments: TimeSegments | None = None) -> None:
@@ -255,7 +256,7 @@ class DigestScan:
                 if not chunk:
                     return
                 keys, values = zip(*chunk, strict=True)
-                if max(keys) >= RESERVED_PREFIX:
+                if keys[-1] >= RESERVED_PREFIX:
                     users = [pair for pair in chunk if not pair[0].startswith(RESERVED_PREFIX)]
                     keys, values = zip(*users, strict=True) if users else ((), ())
                 self._add(keys, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,14 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError, StoreOutdatedError
 from airflow_provider.state.in_memory import InMemory, InMemoryStore
-from airflow_provider.state.kept_store import KeptStore, kept_kind
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.state.state_store import StateStore, path_of_class
+from airflow_provider.state.state_store import ROCKSDB, GuardedStore, StateStore, kept_by
 from airflow_provider.state.store import Store
 
-ROCKSDB: Final = "rocksdb"
 MEMORY: Final = "memory"
+_METHODS: Final = ("position", "get", "range", "write", "close")
 
-AnyStore = Store | KeptStore
+AnyStore = Store | GuardedStore
 """An open store of a task: both answer the same calls."""
 
 
@@ -44,13 +44,13 @@ class StoreKind:
             where: what was given it, for the message.
 
         Raises:
-            ConfigurationError: it is no kind of store (`path_of_class`).
+            ConfigurationError: it is no class, cannot be imported, or lacks a method of `StateStore`.
         """
         if isinstance(given, RocksDBOptions):
             return cls(rocksdb=given)
         if isinstance(given, InMemory):
             return cls(name=MEMORY, memory=given)
-        return cls(name=path_of_class(where, given))
+        return cls(name=_path_of(where, given))
 
     @property
     def of_rocksdb(self) -> bool:
@@ -63,16 +63,16 @@ class StoreKind:
         Raises:
             ConfigurationError: the class cannot be imported here.
             StoreOutdatedError: something else kept what lies there, or a newer version of this package.
-            StateError: as `Store` and `KeptStore` raise it.
+            StateError: as `Store` and `GuardedStore` raise it.
         """
-        if not self.of_rocksdb:
-            return KeptStore(path, store, self.name, self._maker())
-        if (before := kept_kind(path)) is not None:
+        if (before := kept_by(path)) not in (None, self.name):
             raise StoreOutdatedError(
-                f"The store at {path} is kept by {before}, and the job says RocksDB: it is moved aside and restored "
-                "from its changelog."
+                f"The store at {path} is kept by {before}, and the job says {self.name}: it is moved aside and "
+                "restored from its changelog."
             )
-        return Store(path, [store], self.rocksdb)
+        if self.of_rocksdb:
+            return Store(path, [store], self.rocksdb)
+        return GuardedStore(path, store, self.name, self._maker())
 
     def _maker(self) -> Callable[[Path], StateStore]:
         if self.name == MEMORY:
@@ -87,4 +87,24 @@ class StoreKind:
                 f"The class {self.name} of a store cannot be imported here ({error}): install its module in the Python "
                 "environment of every instance."
             ) from error
-        return found  # type: ignore[return-value]  # a class, which path_of_class has looked at
+        return found  # type: ignore[return-value]  # a class, which `of` has looked at
+
+
+def _path_of(where: str, given: object) -> str:
+    """How a class is found again in another process: ``module:Class``."""
+    if not isinstance(given, type):
+        raise ConfigurationError(
+            f"{where}{given!r}: give RocksDBOptions(), InMemory() or a class of your own, as StateStore describes it."
+        )
+    lacking = [name for name in _METHODS if not inspect.isroutine(getattr(given, name, None))]
+    if lacking:
+        raise ConfigurationError(
+            f"{where}{given.__name__}, which has no {' and no '.join(f'{name}()' for name in lacking)}: a class that "
+            f"keeps a store has {', '.join(_METHODS)}, as StateStore describes them."
+        )
+    if given.__module__ == "__main__" or "<locals>" in given.__qualname__:
+        raise ConfigurationError(
+            f"{where}{given.__name__}, which other processes cannot import ({given.__module__}.{given.__qualname__}): "
+            "write it at the top of a module that every instance has, not in the job file."
+        )
+    return f"{given.__module__}:{given.__qualname__}"

@@ -30,8 +30,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, check_name, commits_topic, transactional_id
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.state.kept_store import kept_kind
 from airflow_provider.state.kind import AnyStore, StoreKind
+from airflow_provider.state.state_store import ROCKSDB, kept_by
 from airflow_provider.state.store import Store
 
 _TRANSACTION_MS: Final = 900_000
@@ -128,8 +128,8 @@ def _kept(path: Path, application_id: str, task: TaskId) -> _Kept:
 
 def _opened(path: Path, *names: str) -> AnyStore:
     """What lies there, kept by whatever it is: a user's class has to be importable here."""
-    kind = kept_kind(path)
-    return Store(path, names) if kind is None else StoreKind(name=kind).open(path, *names or ("",))
+    kind = kept_by(path) or ROCKSDB
+    return Store(path, names) if kind == ROCKSDB else StoreKind(name=kind).open(path, *names or ("",))
 
 
 def _rebuild(

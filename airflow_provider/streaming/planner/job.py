@@ -32,7 +32,7 @@ from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.planner.job_check import (
-    check_stores,
+    check_store_kinds,
     check_topics,
     check_unions,
     kafka_options,
@@ -219,7 +219,7 @@ class StatefulJob:
         check_unions(self.stages)
         written = [sink.topic for sink in self.sinks if isinstance(sink, Sink)]
         check_topics(self.application_id, self.stages, written, self.error_policy.topic)
-        check_stores(self.application_id, self.stages, self.store_kinds, self.snapshot_stores)
+        check_store_kinds(self.application_id, self.stages, self.store_kinds, self.snapshot_stores)
 
     def on_error(self, policy: Literal["fail", "skip", "dead_letter"], topic: str | None = None) -> StatefulJob:
         """Say what becomes of a record that does not decode, has no usable key, or makes the job's function raise.

@@ -84,7 +84,7 @@ def kinds_of(given: object) -> dict[str, StoreKind]:
     return {str(name): StoreKind.of(f"options() got stores= with {name!r}: ", kind) for name, kind in given.items()}
 
 
-def check_stores(
+def check_store_kinds(
     application_id: str, stages: Sequence[StagePlan], kinds: Mapping[str, StoreKind], copied: Sequence[str]
 ) -> None:
     """Refuse a kind for a store that is not there, and snapshots of one that is not in RocksDB.

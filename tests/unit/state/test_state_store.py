@@ -16,9 +16,9 @@ from airflow_provider.errors import (
 from airflow_provider.state import digest as digests
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.in_memory import InMemory, InMemoryStore
-from airflow_provider.state.kept_store import KeptStore
 from airflow_provider.state.kind import AnyStore, StoreKind
 from airflow_provider.state.position import ChangelogPosition, Position
+from airflow_provider.state.state_store import GuardedStore
 from tests.unit.testing.broken_stores import Refusing
 from tests.unit.testing.sqlite_store import SQLiteStore
 
@@ -146,7 +146,7 @@ def test_what_a_users_store_raises_is_one_of_ours(tmp_path: Path) -> None:
     store = opened(tmp_path, StoreKind.of("", Refusing))
     with pytest.raises(StoreCorruptedError, match=r"cannot be read \(ValueError: no such page\)"):
         store.get_many("state", [b"a"])
-    assert isinstance(store, KeptStore)
+    assert isinstance(store, GuardedStore)
     store._kept.close()  # noqa: SLF001
     with pytest.raises(StateError, match="cannot be written") as raised:
         store.write({"state": [(b"a", b"1")]}, at(1))
