@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -290,6 +291,7 @@ def crash_in_turn() -> None:
     """What `_check_crashes` runs in a process of its own."""
     kind, seed, folder, crashes = from_json(sys.argv[1], StoreKind), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     check, step, killed = _Check(kind, seed), 1, False
+    gc.freeze()  # or what is collected in each process is all that was imported
     for left in range(int(crashes), -1, -1):  # the last one only looks at what the one before left
         ended = _forked(partial(check.crash, folder, step if left else 0, killed))
         killed = ended == -signal.SIGKILL

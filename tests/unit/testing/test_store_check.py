@@ -12,6 +12,7 @@ from tests.unit.testing import broken_stores
 from tests.unit.testing.sqlite_store import SQLiteStore
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [RocksDBOptions(), InMemory(), SQLiteStore], ids=["rocksdb", "memory", "a-users-own"])
 def test_store_that_keeps_what_a_task_relies_on_passes(kind: Any) -> None:
     check_store(kind, crashes=100)
