@@ -17,7 +17,7 @@ from airflow_provider.state.position import RESERVED_PREFIX
 from airflow_provider.state.time_segments import TimeSegments, TimeSpans
 
 if TYPE_CHECKING:
-    from airflow_provider.state.store import Store
+    from airflow_provider.state.kind import AnyStore
 
 COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
@@ -283,7 +283,7 @@ def _header(data: bytes) -> _Header | None:
 class LastCommit:
     """Reads the commit record in a store's position, decoded once as long as it stays the same."""
 
-    def __init__(self, store: Store, application_id: str, task_id: TaskId, changelog: str) -> None:
+    def __init__(self, store: AnyStore, application_id: str, task_id: TaskId, changelog: str) -> None:
         self._store, self._application_id, self._task_id, self._changelog = store, application_id, task_id, changelog
         self._raw: bytes | None = None
         self._record: CommitRecord | None = None

@@ -13,8 +13,8 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StateError, StoreDivergedError, TopicMismatchError
 from airflow_provider.state.digest import DIGEST_MASK, digest_of
+from airflow_provider.state.kind import AnyStore
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.state.store import Store
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Copy:
     digest: int
 
 
-def last_commit(store: Store, application_id: str, task: TaskId, changelog: str) -> CommitRecord | None:
+def last_commit(store: AnyStore, application_id: str, task: TaskId, changelog: str) -> CommitRecord | None:
     """The commit that a store says that it stands for; None where it holds none.
 
     Raises:
@@ -36,7 +36,7 @@ def last_commit(store: Store, application_id: str, task: TaskId, changelog: str)
     return None if raw is None else CommitRecord.from_bytes(raw, application_id, task, changelog)
 
 
-def measure(store: Store, name: str) -> tuple[int, int]:
+def measure(store: AnyStore, name: str) -> tuple[int, int]:
     """How many keys a store holds, and the digest of all of them.
 
     Raises:
@@ -49,7 +49,7 @@ def measure(store: Store, name: str) -> tuple[int, int]:
     return keys, digest
 
 
-def look(store: Store, name: str, application_id: str, task: TaskId, changelog: str) -> Copy:
+def look(store: AnyStore, name: str, application_id: str, task: TaskId, changelog: str) -> Copy:
     """Find out which commit a store stands for, and whether it holds exactly that.
 
     A store that was killed in the middle of a restore stands between two commits, and a changelog that is made of it
@@ -80,7 +80,7 @@ def look(store: Store, name: str, application_id: str, task: TaskId, changelog: 
 
 
 def rebuild(
-    store: Store,
+    store: AnyStore,
     name: str,
     copy: Copy,
     partition: ChangelogPartition,

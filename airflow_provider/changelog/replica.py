@@ -13,8 +13,8 @@ from airflow_provider.changelog.completeness import Completeness, LastCommitRead
 from airflow_provider.errors import TopicMismatchError
 from airflow_provider.kafka.topic_spec import DELETE_RETENTION_MS
 from airflow_provider.state.digest import DigestScan
+from airflow_provider.state.kind import AnyStore
 from airflow_provider.state.position import ChangelogPosition, Position
-from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
 
 _BULK_FROM = 100_000
@@ -33,7 +33,7 @@ class Replica:
 
     def __init__(
         self,
-        store: Store,
+        store: AnyStore,
         name: str,
         changelog: str,
         topic_id: str | None = None,

@@ -12,6 +12,7 @@ from airflow_provider.cli.task_tables import (
     missing_standbys,
     standby_rows,
     standby_table,
+    store_table,
     task_totals,
     timer_table,
 )
@@ -216,6 +217,7 @@ class ApplicationState:
                 else self._tables(everything=everything)
             ),
             *self._timers(everything=everything),
+            *self._stores(),
             *([below("time that waits:", self.held_time)] if self.held_time else []),
             *([below("open incidents:", incidents)] if incidents else []),
             *([listed("uneven load:", [uneven])] if uneven else []),
@@ -239,6 +241,11 @@ class ApplicationState:
         """The timers of the active tasks; of many tasks, of each stage."""
         found = [(task.task, task.timers) for task, _ in self._copies() if task.role is Role.ACTIVE and task.timers]
         return [timer_table(found, by_stage=len(found) > _MOST_ROWS and not everything)] if found else []
+
+    def _stores(self) -> list[str]:
+        """The stores that are not kept by RocksDB, where there are any."""
+        found = [task for task, _ in self._copies() if task.store_kind != "rocksdb"]
+        return [store_table(found)] if found else []
 
     @property
     def _instance_names(self) -> set[str]:

@@ -225,6 +225,18 @@ def timer_table(timers: Sequence[tuple[TaskId, Mapping[str, TimerCount]]], *, by
     return table(("task", "timers of", "set", "next (UTC)"), cells)
 
 
+def store_table(tasks: Iterable[TaskStatus]) -> str:
+    """What keeps the stores that are not in RocksDB, by stage; the memory of the largest copy, and of all."""
+    found: dict[tuple[str, str], list[TaskStatus]] = {}
+    for task in tasks:
+        found.setdefault((f"{task.task.stage}_*", task.store_kind), []).append(task)
+    rows = [
+        (*of, str(len(copies)), _most(one.memory_bytes for one in copies), _sum(copies, lambda one: one.memory_bytes))
+        for of, copies in sorted(found.items())
+    ]
+    return table(("task", "store in", "copies", "most bytes", "bytes"), rows)
+
+
 def _due(at_ms: int | None) -> str:
     if at_ms is None:
         return "-"

@@ -180,20 +180,47 @@ _SHARE: Final = 0.25
 """Of one core, at the most: the process has a store to follow and batches to process at the same time."""
 
 
+Pair = tuple[bytes, bytes]
+
+
+def pairs_of_snapshot(snapshot: Snapshot) -> Callable[[int], list[Pair]]:
+    """Reads a RocksDB snapshot from end to end: so many pairs with each call, none after the last."""
+    options = ReadOptions()
+    options.fill_cache(False)  # type: ignore[call-arg]  # it takes one, whatever its stub says
+    options.set_readahead_size(1 << 20)
+    items = cast("Iterator[Pair]", snapshot.items(read_opt=options))
+    last = b""
+
+    def read(number: int) -> list[Pair]:
+        nonlocal last
+        found = list(itertools.islice(items, number))
+        if found:
+            last = found[-1][0]
+        else:
+            check_end(snapshot.iter(read_opt=options), last)
+        return found
+
+    return read
+
+
 class DigestScan:
-    """Reads a RocksDB snapshot from end to end in a thread of its own and adds up its digest.
+    """Reads what a store held from end to end in a thread of its own and adds up its digest.
 
     The store may be written at the same time; it must not be closed before `cancel`, because a snapshot keeps
     RocksDB's lock.
     `airflow_provider.state.store.Store.scan` makes one and sees to that.
+
+    Args:
+        read: gives with each call some pairs in the order of their keys, and none once all were given; so many, or
+            others that were left. It goes with the thread.
     """
 
-    def __init__(self, snapshot: Snapshot, path: object, segments: TimeSegments | None = None) -> None:
+    def __init__(self, read: Callable[[int], list[Pair]], path: object, segments: TimeSegments | None = None) -> None:
         self._path, self._segments = path, segments
         self._parts: dict[int, int] = {}
         self._error: StoreCorruptedError | None = None
         self._cancelled = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(snapshot,), name=f"digest-{path}", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(read,), name=f"digest-{path}", daemon=True)
         self._thread.start()
 
     @property
@@ -221,21 +248,14 @@ class DigestScan:
         self._cancelled.set()
         self._thread.join()
 
-    def _run(self, snapshot: Snapshot) -> None:
-        options = ReadOptions()
-        options.fill_cache(False)  # type: ignore[call-arg]  # it takes one, whatever its stub says
-        options.set_readahead_size(1 << 20)
+    def _run(self, read: Callable[[int], list[Pair]]) -> None:
         try:
-            last = b""
-            items = cast("Iterator[tuple[bytes, bytes]]", snapshot.items(read_opt=options))
             while not self._cancelled.is_set():
                 begun = time.thread_time()
-                chunk = list(itertools.islice(items, _CHUNK))
+                chunk = read(_CHUNK)
                 if not chunk:
-                    check_end(snapshot.iter(read_opt=options), last)
                     return
                 keys, values = zip(*chunk, strict=True)
-                last = keys[-1]
                 if keys[-1] >= RESERVED_PREFIX:
                     users = [pair for pair in chunk if not pair[0].startswith(RESERVED_PREFIX)]
                     keys, values = zip(*users, strict=True) if users else ((), ())

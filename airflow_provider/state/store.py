@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from rocksdict import Checkpoint, ColumnFamily, Options, Rdict, WriteBatch
 
 from airflow_provider.errors import StateError, StoreCorruptedError, StoreLockedError
-from airflow_provider.state.digest import DigestScan, check_end
+from airflow_provider.state.digest import DigestScan, check_end, pairs_of_snapshot
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
@@ -60,6 +60,14 @@ class Store:
     def position(self) -> Position | None:
         """Up to where the stores are applied; None while they are empty."""
         return self._position
+
+    @property
+    def files_there(self) -> bool:
+        """Whether its files were not removed under it: RocksDB goes on with those that it holds open."""
+        return (self.path / "CURRENT").exists()
+
+    memory_bytes = None
+    """What is kept in memory alone; it is on the disk."""
 
     @property
     def unknown_stores(self) -> tuple[str, ...]:
@@ -190,7 +198,7 @@ class Store:
         """Begin to compute the digest of what a store holds now, beside its work. Its scan before ends."""
         if (earlier := self._scans.pop(store, None)) is not None:
             earlier.cancel()
-        self._scans[store] = DigestScan(self._families[store].snapshot(), self.path, segments)
+        self._scans[store] = DigestScan(pairs_of_snapshot(self._families[store].snapshot()), self.path, segments)
         return self._scans[store]
 
     def checkpoint(self, folder: Path) -> None:

@@ -11,7 +11,9 @@ what those two carry out. Knows no Airflow.
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.state.in_memory import InMemory
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.state_store import StateStore
 from airflow_provider.streaming import functions
 from airflow_provider.streaming.aggregates.aggregator import Aggregator
 from airflow_provider.streaming.language.stream import Stream, stream
@@ -26,11 +28,13 @@ from airflow_provider.streaming.terms.windows import session_window, window
 __all__ = [
     "Aggregator",
     "ErrorPolicy",
+    "InMemory",
     "KeyState",
     "OnError",
     "RestoreSettings",
     "RocksDBOptions",
     "SnapshotSettings",
+    "StateStore",
     "StatefulJob",
     "Stream",
     "Table",

@@ -30,6 +30,8 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, check_name, commits_topic, transactional_id
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.kind import AnyStore, StoreKind
+from airflow_provider.state.state_store import ROCKSDB, kept_by
 from airflow_provider.state.store import Store
 
 _TRANSACTION_MS: Final = 900_000
@@ -105,7 +107,7 @@ def _kept(path: Path, application_id: str, task: TaskId) -> _Kept:
     """What the last commit in a task's database is of."""
     if not path.exists():
         raise StateError(f"{path} does not exist: this instance holds no copy of task {task}.")
-    with closing(Store(path, [])) as store:
+    with closing(_opened(path)) as store:
         position, known = store.position, store.unknown_stores
     commits = commits_topic(application_id, task.stage)
     if position is None or position.commit is None:
@@ -124,11 +126,17 @@ def _kept(path: Path, application_id: str, task: TaskId) -> _Kept:
     return _Kept(names[0], commits if without_state else changelog)
 
 
+def _opened(path: Path, *names: str) -> AnyStore:
+    """What lies there, kept by whatever it is: a user's class has to be importable here."""
+    kind = kept_by(path) or ROCKSDB
+    return Store(path, names) if kind == ROCKSDB else StoreKind(name=kind).open(path, *names or ("",))
+
+
 def _rebuild(
     connection: KafkaConnection, application_id: str, path: Path, kept: _Kept, task: TaskId, look_only: bool
 ) -> str:
     name, changelog = kept.name, kept.changelog
-    with closing(Store(path, [name])) as store:
+    with closing(_opened(path, name)) as store:
         copy = look(store, name, application_id, task, changelog)
         found = f"{copy.keys} keys of commit {copy.commit.sequence} in {name!r}, as its digest says"
         if look_only:

@@ -21,5 +21,6 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.testing.batching import check_batching
 from airflow_provider.testing.job_tester import JobTester
 from airflow_provider.testing.records import Counts, InputRecord, OutputRecord
+from airflow_provider.testing.store_check import check_store
 
-__all__ = ["Counts", "DeadLetter", "InputRecord", "JobTester", "OutputRecord", "check_batching"]
+__all__ = ["Counts", "DeadLetter", "InputRecord", "JobTester", "OutputRecord", "check_batching", "check_store"]

@@ -92,11 +92,12 @@ class _Cut:
         return ", ".join(steps)
 
 
-_FAULTS: Final = {
+FAULTS: Final = {
     "restart": lambda tester: tester.restart(),
     "restart with an empty store": lambda tester: tester.restart(store="empty"),
     "promotion of the standby": lambda tester: tester.promote_standby(),
 }
+"""What happens to a tested job between two micro-batches."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _random_cut(randomness: random.Random, records: int, with_faults: bool) -> _
     faults = {}
     if with_faults and sizes:
         for _ in range(randomness.randint(0, _MAX_FAULTS)):
-            faults[randomness.randrange(len(sizes))] = randomness.choice(list(_FAULTS))
+            faults[randomness.randrange(len(sizes))] = randomness.choice(list(FAULTS))
     return _Cut(sizes, faults)
 
 
@@ -135,7 +136,7 @@ def _run(job: StatefulJob, records: Sequence[InputRecord], cut: _Cut, partitions
             tester.pipe_inputs(records[begin : begin + size])
             begin += size
             if number in cut.faults:
-                _FAULTS[cut.faults[number]](tester)
+                FAULTS[cut.faults[number]](tester)
         facts: dict[str, Any] = {}
         for store, where in tester.stores().items():
             facts.update({f"state of {key!r}{where}": state for key, state in tester.states(store).items()})

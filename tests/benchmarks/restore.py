@@ -22,7 +22,6 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import changelog_topic, transactional_id
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
@@ -96,7 +95,6 @@ def plan_of(
         store=StoreSpec(
             name="state",
             changelog=changelog_topic(_APPLICATION, "state"),
-            rocksdb=RocksDBOptions(),
             delete_retention_ms=86_400_000,
         ),
         snapshots=snapshots,

@@ -8,7 +8,7 @@ alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from tests.simulation import spark
 from tests.simulation.disk import StoreOptions
@@ -21,6 +21,7 @@ from tests.simulation.product import (
     Operation,
     SourceSpec,
     StageSpec,
+    StoreKind,
     StoreSignature,
     StoreSpec,
 )
@@ -93,6 +94,10 @@ class Oracle:
         return self._states[partition][offset]
 
 
+MODEL: Final = StoreKind(rocksdb=StoreOptions())  # type: ignore[arg-type]
+"""The model's RocksDB."""
+
+
 def compiled(partitions: int, standby_delete_retention_ms: int = 86_400_000, timeout_ms: int = 60_000) -> CompiledJob:
     """The job as driver and workers carry it out."""
     operation = Ledger()
@@ -103,7 +108,7 @@ def compiled(partitions: int, standby_delete_retention_ms: int = 86_400_000, tim
         store=StoreSpec(
             name=STORE,
             changelog=CHANGELOG,
-            rocksdb=StoreOptions(),  # type: ignore[arg-type]
+            kind=MODEL,
             delete_retention_ms=standby_delete_retention_ms,
             signature=operation.signature("key", None, None),
         ),

@@ -103,6 +103,7 @@ from airflow_provider.kafka.names import (  # noqa: E402
 from airflow_provider.launch.instance_settings import InstanceSettings  # noqa: E402
 from airflow_provider.launch.run_folder import Pulse  # noqa: E402
 from airflow_provider.state import digest as digests  # noqa: E402
+from airflow_provider.state.kind import StoreKind  # noqa: E402
 from airflow_provider.state.position import RESERVED_PREFIX  # noqa: E402
 from airflow_provider.streaming import StatefulJob, stream, window  # noqa: E402
 from airflow_provider.streaming import functions as F  # noqa: E402
@@ -298,6 +299,7 @@ __all__ = [
     "StageSpec",
     "StatefulJob",
     "StatefulStreamsError",
+    "StoreKind",
     "StoreSignature",
     "StoreSpec",
     "TaskId",

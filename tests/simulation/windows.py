@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tests.simulation.disk import StoreOptions
-from tests.simulation.job import APPLICATION, SINK
+from tests.simulation.job import APPLICATION, MODEL, SINK
 from tests.simulation.product import (
     CompiledJob,
     F,
@@ -61,7 +60,7 @@ def compiled(partitions: int, groups_in: int, delete_retention_ms: int) -> Compi
                 stage,
                 spec=dataclasses.replace(
                     stage.spec,
-                    store=dataclasses.replace(stage.spec.store, rocksdb=StoreOptions()),  # type: ignore[arg-type]
+                    store=dataclasses.replace(stage.spec.store, kind=MODEL),
                 ),
             )
             for stage in found.stages

@@ -19,7 +19,8 @@ def description_text(job: JobDescription) -> str:
         lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
-        lines.append(f"  store   {stage.store}" if stage.store is not None else "  store   none")
+        kept = "" if stage.store_kind == "rocksdb" else f", kept by {stage.store_kind}"
+        lines.append(f"  store   {stage.store}{kept}" if stage.store is not None else "  store   none")
         named = {topic: f", of its output {name}" for topic, name in stage.named_outputs.items()}
         lines += [f"  writes  {topic}{named.get(topic, '')}" for topic in stage.outputs]
         lines.append("")

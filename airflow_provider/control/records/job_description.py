@@ -57,6 +57,7 @@ class StageDescription:
     """A stage of a job.
 
     Args:
+        store_kind: what keeps it: ``rocksdb``, ``memory``, or ``module:Class`` of a user's.
         further_outputs: topics that get the same records.
         named_outputs: by topic that gets those of an output with a name, that name.
         partitions: of its source, as many as it has tasks; None while that is not known.
@@ -71,6 +72,7 @@ class StageDescription:
     key: str
     operation: str
     store: str | None = None
+    store_kind: str = "rocksdb"
     output: str | None = None
     further_outputs: tuple[str, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)

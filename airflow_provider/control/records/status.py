@@ -228,6 +228,8 @@ class TaskStatus:
         owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
         first_commit_at_ms: when the first commit after getting the task was done, epoch ms; None before.
         failure: why it failed, or what is wrong although it works; None otherwise.
+        store_kind: what keeps its store: ``rocksdb``, ``memory``, or ``module:Class`` of a user's.
+        memory_bytes: what the store takes of the worker's memory, where it is kept there; None elsewhere.
         fault: id of the last fault of a drill that was injected into its store; None where none was.
         replay: id of the newest command to restore its store afresh of which this is the answer; None before any.
         failed_s: seconds for which it has been `TaskState.FAILED`, by the driver's monotonic clock; None while it is
@@ -261,6 +263,8 @@ class TaskStatus:
     certificate: CertificateStatus = field(default_factory=CertificateStatus)
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
+    store_kind: str = "rocksdb"
+    memory_bytes: int | None = None
     fault: str | None = None
     replay: str | None = None
     failed_s: float | None = None

@@ -197,10 +197,12 @@ def lose_store(path: Path) -> None:
 def corrupt_store(path: Path) -> None:
     """Flip the bits of the end of its largest SST file, with its index and its footer, which opening it finds at once.
 
+    Where another kind of store lies there, of what says which one: whether a user's own would find it is not known.
+
     So its worker is asked to close it before: the next call opens it again.
     """
     release_store(path)
-    tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")]
+    tables = [*path.glob("*.sst")] or [*path.glob("MANIFEST-*")] or [path / "KIND"]
     victim = max(tables, key=lambda file: (file.stat().st_size, file.name))
     size = victim.stat().st_size
     with victim.open("r+b") as file:

@@ -26,8 +26,7 @@ from airflow_provider.control.records.status import FailureStatus
 from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.errors import BrokerUnreachableError, InstanceError, StatefulStreamsError, StoreDivergedError
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.state.store import Store
+from airflow_provider.state.kind import AnyStore, StoreKind
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 
@@ -49,7 +48,7 @@ class ShadowRestore:
     task: TaskId
     store: str
     changelog: str
-    rocksdb: RocksDBOptions
+    kind: StoreKind
     delete_retention_ms: int
     topic_id: str | None
     restore: RestoreSettings
@@ -64,7 +63,7 @@ class ShadowRestore:
             task=task,
             store=job.store.name,
             changelog=job.changelog,
-            rocksdb=job.store.rocksdb,
+            kind=job.store.kind,
             delete_retention_ms=job.store.delete_retention_ms,
             topic_id=job.topic_ids.get(job.changelog),
             restore=job.restore,
@@ -92,7 +91,7 @@ def restore_shadow(asked: ShadowRestore, reader: RestoreConsumer) -> ShadowResul
     folder = Path(asked.folder)
     shutil.rmtree(folder, ignore_errors=True)  # what a process left that was killed
     try:
-        with closing(Store(folder, [asked.store], asked.rocksdb)) as store:
+        with closing(asked.kind.open(folder, asked.store)) as store:
             restored = _replay(asked, reader, store)
             if restored.records == 0:
                 return ShadowResult(unmeasured="the changelog holds nothing")
@@ -103,7 +102,7 @@ def restore_shadow(asked: ShadowRestore, reader: RestoreConsumer) -> ShadowResul
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> TaskRestore:
+def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: AnyStore) -> TaskRestore:
     changelog = asked.changelog
     partition, parent = (changelog, asked.task.partition), os.getppid()
     replica = Replica(store, asked.store, changelog, asked.topic_id, asked.delete_retention_ms)
@@ -136,7 +135,7 @@ def _replay(asked: ShadowRestore, reader: RestoreConsumer, store: Store) -> Task
     )
 
 
-def _compared(asked: ShadowRestore, store: Store, restored: TaskRestore) -> ShadowResult:
+def _compared(asked: ShadowRestore, store: AnyStore, restored: TaskRestore) -> ShadowResult:
     changelog = asked.changelog
     partition = f"{changelog}[{asked.task.partition}]"
     commit = last_commit(store, asked.application_id, asked.task, changelog)

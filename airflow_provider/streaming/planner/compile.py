@@ -289,8 +289,9 @@ def _spec(
     signature: StoreSignature,
 ) -> StageSpec:
     changelog = changelog_of(job.application_id, plan)
+    kind = job.kind_of(plan.store)
     rocksdb = dataclasses.replace(
-        job.rocksdb,
+        kind.rocksdb,
         bulk_write_buffer_bytes=job.restore.write_buffer_bytes,
         bulk_max_write_buffers=job.restore.max_write_buffers,
     )
@@ -301,8 +302,8 @@ def _spec(
         store=StoreSpec(
             name=plan.store or _NO_STORE,
             changelog=changelog,
-            rocksdb=rocksdb,
             delete_retention_ms=topics.delete_retention_ms[changelog],
+            kind=dataclasses.replace(kind, rocksdb=rocksdb),
             signature=signature,
         ),
         sink_topic=plan.output_topic,
@@ -314,8 +315,7 @@ def _spec(
         error_policy=job.error_policy,
         certify_interval_s=job.certify_interval_s,
         keeps_state=plan.store is not None,
-        # There is nothing in such a store that a snapshot would bring sooner.
-        snapshots=None if plan.store is None else job.snapshot_settings,
+        snapshots=job.snapshot_settings if plan.store in job.snapshot_stores else None,
         restore=job.restore,
         topic_ids=topics.topic_ids,
         max_message_bytes=topics.max_message_bytes,

@@ -22,13 +22,22 @@ from airflow_provider.control.records.job_description import (
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.snapshot.settings import SnapshotSettings
+from airflow_provider.state.in_memory import InMemory
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.state_store import StateStore
 from airflow_provider.streaming.language.join import Join
 from airflow_provider.streaming.language.result import NamedOutput
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
-from airflow_provider.streaming.planner.job_check import check_topics, check_unions, kafka_options
+from airflow_provider.streaming.planner.job_check import (
+    check_store_kinds,
+    check_topics,
+    check_unions,
+    kafka_options,
+    kinds_of,
+)
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_planner import plan_stages
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
@@ -36,8 +45,17 @@ from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.terms.steps import step_text
 
 
-def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_letter: str | None = None) -> JobDescription:
-    """All that follows from a job's stages: which topics there are, and how many partitions each has."""
+def describe_stages(
+    application_id: str,
+    stages: Sequence[StagePlan],
+    dead_letter: str | None = None,
+    kinds: Mapping[str, StoreKind] | None = None,
+) -> JobDescription:
+    """All that follows from a job's stages: which topics there are, and how many partitions each has.
+
+    Args:
+        kinds: by store what keeps it, where that is not RocksDB as everywhere.
+    """
     topics: dict[str, JobTopic] = {}
     for stage in stages:
         if not stage.internal:
@@ -91,6 +109,7 @@ def describe_stages(application_id: str, stages: Sequence[StagePlan], dead_lette
                 key=stage.key,
                 operation=stage.operation.text,
                 store=stage.store,
+                store_kind=(kinds or {}).get(stage.store or "", StoreKind()).name,
                 output=stage.output_topic,
                 further_outputs=stage.further_outputs,
                 named_outputs=stage.named_outputs,
@@ -146,11 +165,13 @@ class StatefulJob:
     _: KW_ONLY
     max_offsets_per_trigger: int | None = 200_000
     rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    store_kinds: Mapping[str, StoreKind] = field(default_factory=dict)
     kafka_options: tuple[tuple[str, str], ...] = ()
     transaction_timeout_ms: int = 60_000
     error_policy: ErrorPolicy = field(default_factory=ErrorPolicy)
     certify_interval_s: float | None = 600.0
     snapshot_settings: SnapshotSettings | None = None
+    snapshots_of: tuple[str, ...] | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
     call_timeout_s: float | None = None
     state_cleanup_delay_ms: int | None = None
@@ -198,6 +219,7 @@ class StatefulJob:
         check_unions(self.stages)
         written = [sink.topic for sink in self.sinks if isinstance(sink, Sink)]
         check_topics(self.application_id, self.stages, written, self.error_policy.topic)
+        check_store_kinds(self.application_id, self.stages, self.store_kinds, self.snapshot_stores)
 
     def on_error(self, policy: Literal["fail", "skip", "dead_letter"], topic: str | None = None) -> StatefulJob:
         """Say what becomes of a record that does not decode, has no usable key, or makes the job's function raise.
@@ -248,7 +270,9 @@ class StatefulJob:
         """
         return dataclasses.replace(self, certify_interval_s=interval_s)
 
-    def snapshots(self, url: str, interval_s: float = 3600.0, keep: int = 3) -> StatefulJob:
+    def snapshots(
+        self, url: str, interval_s: float = 3600.0, keep: int = 3, stores: Sequence[str] | None = None
+    ) -> StatefulJob:
         """Copy the standbys' stores elsewhere, so that an empty store need not read its whole changelog.
 
         Args:
@@ -258,15 +282,20 @@ class StatefulJob:
                 not start.
             interval_s: between two snapshots of one standby, in seconds. Only files that are new are sent.
             keep: how many of each standby are kept.
+            stores: which are copied, by their names; default all. Only those in RocksDB can be.
 
         Raises:
-            ConfigurationError: the URL carries a login, or a number is not above 0.
+            ConfigurationError: the URL carries a login, a number is not above 0, or a store is not there, or not in
+                RocksDB.
         """
-        return dataclasses.replace(self, snapshot_settings=SnapshotSettings(url, interval_s=interval_s, keep=keep))
+        settings = SnapshotSettings(url, interval_s=interval_s, keep=keep)
+        of = None if stores is None else tuple(stores)
+        return dataclasses.replace(self, snapshot_settings=settings, snapshots_of=of)
 
     def options(
         self,
         rocksdb: RocksDBOptions | None = None,
+        stores: Mapping[str, RocksDBOptions | InMemory | type[StateStore]] | None = None,
         kafka: dict[str, str] | None = None,
         transaction_timeout_ms: int | None = None,
         restore: RestoreSettings | None = None,
@@ -278,7 +307,9 @@ class StatefulJob:
         """Set what has good defaults.
 
         Args:
-            rocksdb: the stores' settings.
+            rocksdb: the settings of the stores in RocksDB.
+            stores: by the name of a store what keeps it, where that is not RocksDB with these settings: ``InMemory()``,
+                a class as `StateStore` describes it, or ``RocksDBOptions()`` of its own.
             kafka: further options of Spark's Kafka source, such as ``kafka.max.poll.records``; not those that say from
                 which cluster, which records, from where on and with which isolation it reads.
             transaction_timeout_ms: after which brokers abort what a dead owner left open; default 60,000.
@@ -293,10 +324,12 @@ class StatefulJob:
                 200,000.
 
         Raises:
-            ConfigurationError: an option is set by the package itself, or a number is not above 0.
+            ConfigurationError: an option is set by the package itself, a number is not above 0, or a store is not
+                there, or given what cannot keep it.
         """
         given = {
             "rocksdb": rocksdb,
+            "store_kinds": None if stores is None else kinds_of(stores),
             "kafka_options": None if kafka is None else kafka_options(kafka),
             "transaction_timeout_ms": transaction_timeout_ms,
             "restore": restore,
@@ -307,6 +340,17 @@ class StatefulJob:
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(self, **changes)
+
+    def kind_of(self, store: str | None) -> StoreKind:
+        """What keeps a store; None for what a stage without one keeps its position in."""
+        return self.store_kinds.get(store or "", StoreKind(rocksdb=self.rocksdb))
+
+    @property
+    def snapshot_stores(self) -> tuple[str, ...]:
+        """The stores of which snapshots are taken. A position alone is restored as fast without."""
+        if self.snapshot_settings is None:
+            return ()
+        return self.snapshots_of or tuple(stage.store for stage in self.stages if stage.store is not None)
 
     @cached_property
     def stages(self) -> tuple[StagePlan, ...]:
@@ -326,7 +370,7 @@ class StatefulJob:
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
-        return describe_stages(self.application_id, self.stages, self.error_policy.topic)
+        return describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
 
     def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """Its stages, topics and stores, for people, without Spark or Kafka.

@@ -7,6 +7,7 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import assignment_topic, history_topic, metrics_topic, status_topic
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.streaming.language.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 
@@ -74,6 +75,36 @@ def _same(application_id: str, one: str, other: str, topic: str) -> str:
         else "the job would read again what it writes, without end"
     )
     return f"{one} and {other} of job {application_id!r} name the same topic {topic!r}: {why}. Name two topics."
+
+
+def kinds_of(given: object) -> dict[str, StoreKind]:
+    """By store, what a job was told that keeps it."""
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f'options() got stores={given!r}: give a dict, such as {{"counts": InMemory()}}.')
+    return {str(name): StoreKind.of(f"options() got stores= with {name!r}: ", kind) for name, kind in given.items()}
+
+
+def check_store_kinds(
+    application_id: str, stages: Sequence[StagePlan], kinds: Mapping[str, StoreKind], copied: Sequence[str]
+) -> None:
+    """Refuse a kind for a store that is not there, and snapshots of one that is not in RocksDB.
+
+    Args:
+        copied: the stores of which snapshots are taken.
+    """
+    stores = [stage.store for stage in stages if stage.store is not None]
+    for where, names in (("options() got stores=", kinds), ("snapshots() got stores=", copied)):
+        for name in names:
+            if name not in stores:
+                there = ", ".join(map(repr, stores)) or "none"
+                raise ConfigurationError(f"{where}{name!r}, and job {application_id!r} has the stores {there}.")
+    for name in copied:
+        kind = kinds.get(name)
+        if kind is not None and not kind.of_rocksdb:
+            raise ConfigurationError(
+                f"snapshots() of job {application_id!r} copies the files of RocksDB, and the store {name!r} is kept by "
+                f"{kind.name}: its changelog alone restores it. Leave it out with snapshots(..., stores=[...])."
+            )
 
 
 def check_union(

@@ -13,7 +13,7 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_spec import MAX_MESSAGE_BYTES
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.batch import Changes, Pair
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
@@ -80,6 +80,7 @@ class StoreSpec:
 
     Args:
         changelog: the topic with its changes, and with the tasks' commits.
+        kind: what keeps it.
         delete_retention_ms: for how long the changelog keeps tombstones.
         signature: what the state means that the job writes into an empty store; `compile_job` gives every stage one.
             Without it, what another version wrote is not compared.
@@ -87,8 +88,8 @@ class StoreSpec:
 
     name: str
     changelog: str
-    rocksdb: RocksDBOptions
     delete_retention_ms: int
+    kind: StoreKind = field(default_factory=StoreKind)
     signature: StoreSignature | None = None
 
 

@@ -149,8 +149,8 @@ class TaskRegistry:
             self.close(task_id)
         self._closed.keep(self._plans.keys())
         for task_id, task in list(self._tasks.items()):
-            if not task.replica.store.path.joinpath("CURRENT").exists():
-                # RocksDB goes on with the files it holds open, and the next start would find nothing.
+            if not task.replica.store.files_there:
+                # The next start would find nothing.
                 with self.isolating(task_id):
                     raise StoreCorruptedError(
                         f"The files of the open store {task.replica.store.path} were removed: find out who did it, "

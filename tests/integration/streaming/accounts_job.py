@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider.streaming import StatefulJob, ValueState, run, stream
+from airflow_provider.streaming import InMemory, RocksDBOptions, StatefulJob, ValueState, run, stream
 
 
 def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterator[dict[str, Any]]:
@@ -25,7 +25,7 @@ def book(account: str, rows: list[dict[str, Any]], state: ValueState) -> Iterato
 
 
 if __name__ == "__main__":
-    application_id = sys.argv[1]
+    application_id, in_memory = sys.argv[1], sys.argv[2:] == ["memory"]
     job = StatefulJob(
         application_id,
         stream(f"{application_id}-orders", schema="account STRING, amount BIGINT")
@@ -34,5 +34,9 @@ if __name__ == "__main__":
         .group_by("account", trust_partitioning=True)  # its records are spread by hand
         .process(book, columns=["cents"], name="state")
         .sink(f"{application_id}-totals"),
-    ).options(max_offsets_per_trigger=400, allow_faults=True)
+    ).options(
+        max_offsets_per_trigger=400,
+        allow_faults=True,
+        stores={"state": InMemory() if in_memory else RocksDBOptions()},
+    )
     run(job)

@@ -20,6 +20,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.json.user_values import decode_state
@@ -76,7 +77,12 @@ class Application:
             application_id=application_id,
             input=InputSpec(topic=f"{application_id}-source", key_name="customer", filters=filters),
             operation=operation or Process(running_totals, ("amount",)),
-            store=StoreSpec(name="state", changelog=changelog.name, rocksdb=_SMALL, delete_retention_ms=24 * 3_600_000),
+            store=StoreSpec(
+                name="state",
+                changelog=changelog.name,
+                kind=StoreKind(rocksdb=_SMALL),
+                delete_retention_ms=24 * 3_600_000,
+            ),
             sink_topic=f"{application_id}-sink",
             topic_ids=admin.ids([changelog.name, f"{application_id}-source"]),
         )
@@ -134,7 +140,7 @@ class InstancePlans:
     def stored(self, task: int = 0) -> dict[bytes, bytes]:
         """What lies in the store of a task that no worker holds."""
         name = self.spec.store.name
-        store = Store(self.directory.database(TaskId(0, task)), [name], self.spec.store.rocksdb)
+        store = Store(self.directory.database(TaskId(0, task)), [name], self.spec.store.kind.rocksdb)
         try:
             return dict(store.items(name))
         finally:

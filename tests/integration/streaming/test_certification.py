@@ -80,7 +80,7 @@ def pair(application: Application) -> Iterator[Pair]:
 
 def flip(plans: InstancePlans) -> None:
     """Another value for one key, at the position as it is."""
-    store = Store(plans.directory.database(TaskId(0, 0)), ["state"], plans.spec.store.rocksdb)
+    store = Store(plans.directory.database(TaskId(0, 0)), ["state"], plans.spec.store.kind.rocksdb)
     key, value = next(store.items("state"))
     assert store.position is not None
     # The lowest bits of a sum: it still reads as the operation's state.

@@ -13,6 +13,7 @@ import psutil
 
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.error_decision import is_permanent
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.operations.process import Process, ValueState
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
@@ -83,7 +84,7 @@ def test_task_that_may_open_no_more_files_goes_to_its_standby_and_follows_once_i
 ) -> None:
     # A store that opens another file every few hundred rows.
     options = RocksDBOptions(block_cache_bytes=4 * MIB, write_buffer_bytes=64 << 10)
-    application = dataclasses.replace(application, spec=with_store(application.spec, rocksdb=options))
+    application = dataclasses.replace(application, spec=with_store(application.spec, kind=StoreKind(rocksdb=options)))
     orders = random_orders(seed=31, number=6_000, customers=3_000)
     first, *others = batches_of(orders, 1_000)
     cramped, roomy = application.instance("i1"), application.instance("i2")

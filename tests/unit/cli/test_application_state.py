@@ -69,6 +69,17 @@ def test_timers_of_active_tasks_are_shown_where_there_are_any() -> None:
     assert shown[at + 1 : at + 3] == ["0_0   event time  7    1970-01-01 00:00:00", ""]
 
 
+def test_stores_that_are_not_in_rocksdb_are_shown_where_there_are_any() -> None:
+    view = whole()
+    assert "store in" not in ApplicationState(view).to_text()
+    tasks = [dataclasses.replace(t, store_kind="memory", memory_bytes=1_500) for t in view.statuses["a"].tasks]
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], tasks=tuple(tasks))
+
+    shown = ApplicationState(view).to_text().splitlines()
+    at = shown.index("task  store in  copies  most bytes  bytes")
+    assert shown[at + 1] == "0_*   memory    2       1,500       3,000"
+
+
 def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:
     text = ApplicationState(whole()).to_text()
 

@@ -10,15 +10,18 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.state.digest import digest_of
 from airflow_provider.state.directory import StateDirectory
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.store import Store
 from airflow_provider.streaming.changelog_rebuild import main
 from tests.builders import commit_of
+from tests.unit.testing.sqlite_store import SQLiteStore
 
+ROCKSDB = StoreKind()
 KEYS, VALUES = (b"c1", b"c2"), (b"3", b"4")
 
 
-def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int) -> None:
+def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int, kind: StoreKind = ROCKSDB) -> None:
     """A copy of a task, whose last commit was the twelfth."""
     pairs = list(zip(KEYS, VALUES, strict=True))[:keys]
     commit = commit_of(
@@ -30,7 +33,7 @@ def keep(folder: Path, task: TaskId, name: str, changelog: str, keys: int) -> No
     )
     path = StateDirectory(folder, "app").database(task)
     path.parent.mkdir(parents=True)
-    with closing(Store(path, [name])) as store:
+    with closing(kind.open(path, name)) as store:
         at = Position(changelogs={changelog: ChangelogPosition(offset=9)}, commit=commit.to_bytes())
         store.write({name: pairs}, at)
 
@@ -69,6 +72,19 @@ def test_stores_are_looked_at_with_nothing_but_the_state_folder(
     assert main(["app", "--state-dir", state_dir, "--look"]) == 0
 
     assert capsys.readouterr().out == "task 0_3: 2 keys of commit 12 in 'state', as its digest says\n"
+
+
+def test_store_of_a_users_own_is_read_as_what_keeps_it_and_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = StoreKind.of("", SQLiteStore)
+    keep(tmp_path, TaskId(0, 3), "state", "app-state-changelog", 2, kind)
+
+    assert main(["app", "--state-dir", str(tmp_path), "--look"]) == 0
+
+    assert capsys.readouterr().out == "task 0_3: 2 keys of commit 12 in 'state', as its digest says\n"
+    with closing(kind.open(StateDirectory(tmp_path, "app").database(TaskId(0, 3)), "state")) as store:
+        assert dict(store.items("state")) == dict(zip(KEYS, VALUES, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import shutil
 import time
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.in_thread import in_thread
@@ -23,6 +23,7 @@ from airflow_provider.snapshot.manifest import MANIFEST_FORMAT, FileHashes, Mani
 from airflow_provider.snapshot.remote import place_of
 from airflow_provider.snapshot.settings import SnapshotSettings
 from airflow_provider.snapshot.upload import Uploaded, clear_abandoned, upload
+from airflow_provider.state.store import Store
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer
 from airflow_provider.streaming.worker.tasks.task import Task
@@ -134,7 +135,8 @@ class TaskSnapshots:
                 sent, self._upload = self._upload, None
                 self._judge(sent)
             return
-        position = task.replica.store.position
+        store = cast("Store", task.replica.store)  # of others no job has snapshots
+        position = store.position
         # At the end, so that the age of what was applied last says since when deletions may be missing.
         asked = asked_by is not None and asked_by != self._asked_by
         due = asked or time.monotonic() >= self._due
@@ -147,10 +149,10 @@ class TaskSnapshots:
             if age_ms < task.job.store.delete_retention_ms / 4:
                 return  # nothing is new, and what is there does not get too old yet
         self._due, self._asked_by = time.monotonic() + settings.interval_s, asked_by
-        _remove_left_behind(task.replica.store.path)
-        folder = _own_folder(task.replica.store.path, _OUTGOING)
+        _remove_left_behind(store.path)
+        folder = _own_folder(store.path, _OUTGOING)
         shutil.rmtree(folder, ignore_errors=True)
-        task.replica.store.checkpoint(folder)
+        store.checkpoint(folder)
         place = place_of(settings, task.job.application_id, task.job.store.name, self._task_id)
         # All but the topics' ids, which a broker is asked for beside the slot's work.
         manifest = functools.partial(
@@ -161,7 +163,7 @@ class TaskSnapshots:
             instance=self._instance,
             commit=None if position.commit is None else position.commit.decode(),
             taken_at_ms=now_ms(),
-            keys={task.job.store.name: task.replica.store.estimate_num_keys(task.job.store.name)},
+            keys={task.job.store.name: store.estimate_num_keys(task.job.store.name)},
         )
         retention_ms = task.job.store.delete_retention_ms
 

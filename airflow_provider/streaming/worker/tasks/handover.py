@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider.errors import StoreLockedError
-from airflow_provider.state.store import Store
+from airflow_provider.state.kind import AnyStore
 
 _HOLDER: Final = "holder"
 _RETRY_S: Final = 0.02
@@ -59,7 +59,9 @@ class Handover:
         self._folder.cleanup()
 
 
-def open_store(open_: Callable[[], Store], path: Path, address: str, instance: str, timeout_s: float = 20.0) -> Store:
+def open_store(
+    open_: Callable[[], AnyStore], path: Path, address: str, instance: str, timeout_s: float = 20.0
+) -> AnyStore:
     """Open a store, asking its holder to close it if there is one of the same instance.
 
     Args:

@@ -20,7 +20,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError, StoreCorruptedError, StoreOutdatedError, TopicMismatchError
 from airflow_provider.state.digest import DIGEST_MASK, digest_change
 from airflow_provider.state.directory import StateDirectory
-from airflow_provider.state.store import Store
 from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.handover import open_store
@@ -97,9 +96,7 @@ def open_replica(
     def open_(moving_aside: bool) -> tuple[Replica, int]:
         if moving_aside:
             directory.quarantine(task)
-        store = open_store(
-            lambda: Store(path, [job.store.name], job.store.rocksdb), path, address, instance, lock_timeout_s
-        )
+        store = open_store(lambda: job.store.kind.open(path, job.store.name), path, address, instance, lock_timeout_s)
         if store.unknown_stores:
             log.warning("%s holds stores that the job does not name, they are kept: %s", path, store.unknown_stores)
         replica = Replica(

@@ -255,6 +255,8 @@ def open_task_status(
             remaining_s=0.0 if running else meter.caught_up_in_s(lag),
         ),
         failure=None if error is None else FailureStatus.of(error),
+        store_kind=job.store.kind.name,
+        memory_bytes=replica.store.memory_bytes,
     )
     return with_ownership(status, ownership, record, job)
 

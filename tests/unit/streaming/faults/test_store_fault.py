@@ -6,15 +6,21 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.errors import StoreCorruptedError, StoreOutdatedError
+from airflow_provider.state.kind import StoreKind
+from airflow_provider.state.position import Position
+from airflow_provider.streaming import InMemory
 from airflow_provider.streaming.faults.fault_injector import corrupt_store, lose_store
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import Bench, active, commit_elsewhere, standby
+from tests.unit.testing.sqlite_store import SQLiteStore
 
 TASK = TaskId(0, 0)
 
@@ -87,3 +93,22 @@ def test_store_that_is_damaged_is_closed_found_corrupt_and_restored_where_the_ta
     bench.hold(standby(0, generation=2))
     assert bench.registry.status(dataclasses.replace(backed, generation=2)).restore.records == 2
     assert len(quarantined(bench)) == 1
+
+
+@pytest.mark.parametrize("kind", [InMemory(), SQLiteStore], ids=["memory", "a-users-own"])
+@pytest.mark.parametrize("befall", [lose_store, corrupt_store])
+def test_store_that_is_not_in_rocksdb_is_lost_and_restored_too(
+    befall: Callable[[Path], None], kind: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "rocksdb"
+    store = StoreKind.of("", kind).open(path, "state")
+    store.write({"state": [(b"a", b"1" * 9_000)]}, Position())
+    befall(path)
+    whole = store.files_there
+    store.close()
+
+    if befall is lose_store:
+        assert not whole
+    else:
+        with pytest.raises((StoreCorruptedError, StoreOutdatedError)):
+            list(StoreKind.of("", kind).open(path, "state").items("state"))

@@ -82,8 +82,8 @@ def test_restore_settings_reach_the_store() -> None:
 
     spec = compiled(job).specs[0]
 
-    assert spec.store.rocksdb.bulk_write_buffer_bytes == job.restore.write_buffer_bytes
-    assert spec.store.rocksdb.bulk_max_write_buffers == job.restore.max_write_buffers
+    assert spec.store.kind.rocksdb.bulk_write_buffer_bytes == job.restore.write_buffer_bytes
+    assert spec.store.kind.rocksdb.bulk_max_write_buffers == job.restore.max_write_buffers
 
 
 def test_what_workers_get_can_be_sent_to_them() -> None:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider.common.json_codec import from_json
 from airflow_provider.control.records.job_description import JobDescription, TopicKind
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import InMemory, StatefulJob, stream
 from airflow_provider.streaming import functions as F
 
 LINES = stream("lines", schema="line STRING")
@@ -77,6 +77,13 @@ def test_text_says_what_each_stage_reads_does_and_writes() -> None:
         "  store   none",
     ]
     assert "app-most-repartition    repartition   2      3" in text
+
+
+def test_kind_of_a_store_is_said_where_it_is_not_rocksdb() -> None:
+    kept = JOB.options(stores={"counts": InMemory()})
+
+    assert "  store   counts, kept by memory" in kept.describe().splitlines()
+    assert "  store   counts" in JOB.describe().splitlines()
 
 
 def test_picture_joins_topics_and_stages() -> None:

@@ -9,14 +9,15 @@ import pytest
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.options import RocksDBOptions
+from airflow_provider.streaming import InMemory, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.streaming import stream
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.process import Row, ValueState
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.terms.sql_type import TYPES
+from tests.unit.testing.sqlite_store import SQLiteStore
 
 ORDERS = (
     stream("orders", schema="customer STRING, amount DOUBLE", key="customer")
@@ -336,6 +337,23 @@ def test_changelog_of_another_application_can_be_a_source() -> None:
     assert StatefulJob("a", rows.sink("out")).stages[0].source_topic == "b-state-changelog"
 
 
+def _StoreOfAFunction() -> type:
+    class Store(SQLiteStore):
+        pass
+
+    return Store
+
+
+def test_snapshots_are_taken_of_the_stores_that_are_named() -> None:
+    rows = stream("rows", schema="k STRING").group_by("k")
+    job = StatefulJob("a", rows.aggregate(F.count()).sink("one"), rows.aggregate(F.count()).sink("two"))
+    copied = job.options(stores={"two": InMemory()}).snapshots("s3://b/p", stores=["one"])
+
+    assert copied.snapshot_stores == ("one",)
+    assert job.snapshots("s3://b/p").snapshot_stores == ("one", "two")
+    assert job.snapshot_stores == ()
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -347,6 +365,30 @@ def test_changelog_of_another_application_can_be_a_source() -> None:
         pytest.param(lambda _: stream("t", schema={"a": "INT"}), r"got schema=\{'a'", id="schema"),  # type: ignore[arg-type]
         pytest.param(lambda _: SPENT.sink(5), r"sink\(\) got topic=5", id="sink"),  # type: ignore[arg-type]
         pytest.param(lambda j: j.options(rocksdb={"a": 1}), r"give RocksDBOptions\(", id="rocksdb"),
+        pytest.param(lambda j: j.options(stores="memory"), r'give a dict, such as \{"counts"', id="stores"),
+        pytest.param(
+            lambda j: j.options(stores={"out": "memory"}),
+            r"stores= with 'out': 'memory': give RocksDBOptions\(\), InMemory\(\) or a class",
+            id="kind",
+        ),
+        pytest.param(
+            lambda j: j.options(stores={"out": dict}), r"dict, which has no position\(\) and no range", id="class"
+        ),
+        pytest.param(
+            lambda j: j.options(stores={"out": _StoreOfAFunction()}),
+            "Store, which other processes cannot import .*at the top of a module",
+            id="class-of-a-function",
+        ),
+        pytest.param(
+            lambda j: j.options(stores={"ou": InMemory()}), "'ou', and job .* has the stores 'spent", id="store"
+        ),
+        pytest.param(lambda _: InMemory(max_bytes=0), "InMemory got max_bytes=0", id="bound"),
+        pytest.param(lambda j: j.snapshots("s3://b/p", stores=["ou"]), r"snapshots\(\) got stores='ou'", id="of-none"),
+        pytest.param(
+            lambda j: j.options(stores={j.stages[0].store: InMemory()}).snapshots("s3://b/p"),
+            r"copies the files of RocksDB, and the store '.*' is kept by memory: .* Leave it out",
+            id="snapshots",
+        ),
         pytest.param(lambda j: j.options(restore={"a": 1}), r"give RestoreSettings\(", id="restore"),
         pytest.param(lambda j: j.options(kafka={"group.id"}), "give a dict", id="kafka-set"),
         pytest.param(lambda j: j.options(kafka={"group.id": "a"}), "as in 'kafka.group.id'", id="kafka-prefix"),

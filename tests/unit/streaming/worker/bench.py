@@ -22,6 +22,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.operations.process import Process, Row, ValueState
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
@@ -51,7 +52,7 @@ def job_spec() -> StageSpec:
         store=StoreSpec(
             name="state",
             changelog=CHANGELOG,
-            rocksdb=RocksDBOptions(block_cache_bytes=1 << 20, write_buffer_bytes=1 << 20),
+            kind=StoreKind(rocksdb=RocksDBOptions(block_cache_bytes=1 << 20, write_buffer_bytes=1 << 20)),
             delete_retention_ms=86_400_000,
         ),
         certify_interval_s=None,

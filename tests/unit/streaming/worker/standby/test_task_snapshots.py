@@ -15,7 +15,6 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.snapshot.settings import SnapshotSettings
-from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.streaming.planner.stage_spec import StageSpec, StoreSpec
 from airflow_provider.streaming.worker.standby import task_snapshots
@@ -27,7 +26,7 @@ from tests.waiting import wait_until
 # Nobody listens there: what asks for the changelog's id fails.
 NOWHERE = KafkaConnection("127.0.0.1:1")
 DAY_MS = 24 * 3_600_000
-STORE = StoreSpec(name="state", changelog="app-state-changelog", rocksdb=RocksDBOptions(), delete_retention_ms=DAY_MS)
+STORE = StoreSpec(name="state", changelog="app-state-changelog", delete_retention_ms=DAY_MS)
 
 
 class FakeStandby:

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
@@ -25,9 +24,7 @@ def spec(decoder: JsonDecoder | None = None, **changes: Any) -> StageSpec:
         application_id="app",
         input=InputSpec(topic="in", key_name="name", decoder=decoder),
         operation=Aggregation((count(),)),
-        store=StoreSpec(
-            name="state", changelog="app-state-changelog", rocksdb=RocksDBOptions(), delete_retention_ms=86_400_000
-        ),
+        store=StoreSpec(name="state", changelog="app-state-changelog", delete_retention_ms=86_400_000),
         **changes,
     )
 

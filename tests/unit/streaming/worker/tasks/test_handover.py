@@ -24,8 +24,10 @@ class Worker:
         self._store: Store | None = None
 
     def open(self, path: Path, timeout_s: float = 20.0, instance: str = "i1") -> Store:
-        self._store = open_store(lambda: Store(path, ["state"]), path, self.handover.address, instance, timeout_s)
-        return self._store
+        store = open_store(lambda: Store(path, ["state"]), path, self.handover.address, instance, timeout_s)
+        assert isinstance(store, Store)
+        self._store = store
+        return store
 
     def close(self) -> None:
         self._let_go()
