@@ -1,4 +1,4 @@
-"""The shop under chaos: a job of twelve stages, with windows and joins."""
+"""The shop under chaos: a job of fifteen stages, with windows, joins and timers."""
 
 from __future__ import annotations
 

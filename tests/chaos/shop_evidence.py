@@ -44,8 +44,11 @@ STAGES: Final = (
     Stage(9, "shop-enriched-repartition", JOINED, "enriched"),
     Stage(10, "shop-orders", 2),
     Stage(11, "shop-shop-products-repartition", 1, "shop-products"),
+    Stage(12, "shop-shop-sizes-aggregate-rows-repartition", 2),
+    Stage(13, "shop-shop-sizes-repartition", JOINED, "shop-sizes"),
+    Stage(14, "shop-orders", 2, "shop-reviews"),
 )
-SINKS: Final = ("windows", "unique", "sessions", "attributed", "enriched", "products")
+SINKS: Final = ("windows", "unique", "sessions", "attributed", "enriched", "products", "sizes", "reviews")
 
 
 @dataclass(frozen=True)

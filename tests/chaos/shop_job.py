@@ -1,13 +1,14 @@
-"""A job of several stages under chaos: windows, duplicates, sessions and sums behind an internal topic, and two joins.
+"""A job of several stages under chaos: windows and sums of them, duplicates, sessions and sums behind an internal
+topic, two joins, and timers.
 
 What comes of it depends on the order of records only where one partition decides it. Started with the name of a
 variant, it is a job that cannot start.
 """
 
 import sys
-from typing import Final
+from typing import Any, Final
 
-from airflow_provider.streaming import StatefulJob, run, session_window, stream, table, window
+from airflow_provider.streaming import StatefulJob, run, session_window, stream, table, value_state, window
 from airflow_provider.streaming import functions as F
 
 APPLICATION: Final = "shop"
@@ -17,12 +18,27 @@ WATERMARK_MS: Final = 5_000
 UNIQUE_MS: Final = 3_000
 GAP_MS: Final = 2_000
 CLICK_MS: Final = 10_000
+REVIEW_MS: Final = 15_000
+"""So long after each order a customer's orders are looked at."""
 JOINED: Final = 2
 """Partitions of the internal topics."""
 
 _PATIENT: Final = "30 minutes"
 """Longer than any partition may be behind the others, so that nothing is late."""
 _ORDER: Final = "id BIGINT, customer STRING, product STRING, amount BIGINT, at BIGINT"
+
+
+def on_order(customer: str, rows: list[Any], state: Any) -> None:
+    """Count it, and look again later."""
+    (row,) = rows
+    state.orders.update((state.orders.get() or 0) + 1)
+    state.spent.update((state.spent.get() or 0) + row["amount"])
+    state.timers.at(row["at"] + REVIEW_MS)
+
+
+def on_review(customer: str, time_ms: int, state: Any) -> list[dict[str, Any]]:
+    """What came until then."""
+    return [{"at": time_ms, "orders": state.orders.get(), "spent": state.spent.get()}]
 
 
 def job_of(column: str = "customer") -> StatefulJob:
@@ -38,6 +54,16 @@ def job_of(column: str = "customer") -> StatefulJob:
 
     by_window = strict.group_by(column, window("at", f"{WINDOW_MS} milliseconds")).aggregate(
         number, total, F.min("amount").alias("least"), F.max("id").alias("greatest"), emit="close"
+    )
+    sizes = by_window.group_by("number", partitions=JOINED).aggregate(
+        F.count().alias("windows"), F.sum("total").alias("total")
+    )
+    reviews = strict.group_by("customer").process(
+        on_order,
+        columns=["amount", "at"],
+        schema="at BIGINT, orders BIGINT, spent BIGINT",
+        stores=[value_state("orders"), value_state("spent")],
+        on_timer=on_review,
     )
     unique = strict.filter("amount > 0", name="free").drop_duplicates("customer", within=f"{UNIQUE_MS} milliseconds")
     sessions = orders.group_by("product", session_window("at", f"{GAP_MS} milliseconds"), partitions=JOINED).aggregate(
@@ -60,6 +86,8 @@ def job_of(column: str = "customer") -> StatefulJob:
         attributed.sink("shop-attributed"),
         enriched.sink("shop-enriched"),
         products.sink("shop-products"),
+        sizes.sink("shop-sizes"),
+        reviews.sink("shop-reviews"),
     ).options(max_offsets_per_trigger=20_000)
 
 

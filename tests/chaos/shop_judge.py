@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.chaos.judge import Record, Verdict, assigned, commit_chain, reached
 from tests.chaos.shop_evidence import STAGES, ShopEvidence
-from tests.chaos.shop_job import CLICK_MS, GAP_MS, UNIQUE_MS, WATERMARK_MS, WINDOW_MS
+from tests.chaos.shop_job import CLICK_MS, GAP_MS, REVIEW_MS, UNIQUE_MS, WATERMARK_MS, WINDOW_MS
 
 Row = dict[str, Any]
 _SHOWN = 200
@@ -32,20 +32,24 @@ def judge(evidence: ShopEvidence) -> Verdict:
     verdict.compared["records"] = sum(map(len, evidence.inputs.values()))
     late: dict[int, Counter[int]] = {0: Counter(), 1: Counter()}
     dropped: dict[int, Row] = {}
-    windows, unique = list[Row](), list[Row]()
+    windows, unique, reviewed = list[Row](), list[Row](), list[Row]()
     for partition, found in orders.items():
         closed, late[0][partition] = closed_windows(found)
         windows += closed
         firsts, late[1][partition], dropped[partition] = first_rows(found)
         unique += firsts
+        reviewed += reviews(found)
     _same_rows("windows", windows, _values(evidence.outputs["windows"]), verdict)
     _same_rows("unique", unique, _values(evidence.outputs["unique"]), verdict)
     _same_rows("attributed", pairs(shown, clicks), _values(evidence.outputs["attributed"]), verdict)
+    _same_rows("reviews", reviewed, _values(evidence.outputs["reviews"]), verdict)
     _same_newest("sessions", sessions(rows), evidence.outputs["sessions"], verdict)
     _same_newest("products", products(rows), evidence.outputs["products"], verdict)
-    _counts_never_fall("products", evidence.outputs["products"], verdict)
+    _same_newest("sizes", sizes(windows), evidence.outputs["sizes"], verdict)
+    _counts_never_fall("products", "number", evidence.outputs["products"], verdict)
+    _counts_never_fall("sizes", "windows", evidence.outputs["sizes"], verdict)
     _enriched(rows, evidence, verdict)
-    _commits(evidence, late, dropped, verdict)
+    _commits(evidence, late, dropped, len(windows), verdict)
     _copies(evidence, verdict)
     return verdict
 
@@ -93,6 +97,39 @@ def first_rows(orders: Iterable[Row]) -> tuple[list[Row], int, Row]:
             seen[row["customer"]] = [*recent, row["at"]]
             out.append(row)
     return out, late, {"free": free, "duplicates": duplicates}
+
+
+def reviews(orders: Iterable[Row]) -> list[Row]:
+    """What a customer's orders came to, some time after each of them by the time of their partition."""
+    watermark_ms = -(1 << 62)
+    due = set[tuple[int, str]]()
+    number, spent = Counter[str](), Counter[str]()
+    out = list[Row]()
+
+    def fire() -> None:
+        for at, customer in sorted(timer for timer in due if timer[0] <= watermark_ms):
+            due.discard((at, customer))
+            out.append({"customer": customer, "at": at, "orders": number[customer], "spent": spent[customer]})
+
+    for row in orders:
+        watermark_ms = max(watermark_ms, row["at"] - WATERMARK_MS)
+        fire()
+        number[row["customer"]] += 1
+        spent[row["customer"]] += row["amount"]
+        due.add((row["at"] + REVIEW_MS, row["customer"]))
+        fire()
+    return out
+
+
+def sizes(windows: Iterable[Row]) -> dict[str, Row]:
+    """By their number of orders, the windows that are over. A key is written as text."""
+    found: dict[str, Row] = {}
+    for window in windows:
+        number = window["number"]
+        row = found.setdefault(str(number), {"number": str(number), "windows": 0, "total": 0})
+        row["windows"] += 1
+        row["total"] += window["total"]
+    return found
 
 
 def sessions(orders: Iterable[Row]) -> dict[str, Row]:
@@ -177,7 +214,11 @@ def _enriched(orders: Sequence[Row], evidence: ShopEvidence, verdict: Verdict) -
 
 
 def _commits(
-    evidence: ShopEvidence, late: Mapping[int, Counter[int]], dropped: Mapping[int, Row], verdict: Verdict
+    evidence: ShopEvidence,
+    late: Mapping[int, Counter[int]],
+    dropped: Mapping[int, Row],
+    windows: int,
+    verdict: Verdict,
 ) -> None:
     given = assigned(evidence.assignments, evidence.lost_at, verdict)
     written = {name: len(records) for name, records in evidence.inputs.items()}
@@ -185,6 +226,8 @@ def _commits(
         3: written["shop-orders"],
         6: written["shop-impressions"] + written["shop-clicks"],
         9: written["shop-orders"] + written["shop-customers"],
+        12: windows,
+        13: windows,
     }
     for stage in STAGES:
         last = commit_chain(evidence.commits[stage.number], stage.number, stage.source, given, verdict)
@@ -254,10 +297,10 @@ def _same_newest(sink: str, wanted: Mapping[str, Row], records: Iterable[Record]
             verdict.differences[f"{sink} wrong"].append(f"{key}: {newest.get(key)}, needed {wanted.get(key)}")
 
 
-def _counts_never_fall(sink: str, records: Iterable[Record], verdict: Verdict) -> None:
+def _counts_never_fall(sink: str, column: str, records: Iterable[Record], verdict: Verdict) -> None:
     before: Counter[bytes] = Counter()
     for record in records:
-        number = json.loads(record.value or b"null")["number"]
+        number = json.loads(record.value or b"null")[column]
         if number <= before[record.key]:
             verdict.differences[f"{sink} went back"].append(f"{record.key!r}: {number} behind {before[record.key]}")
         before[record.key] = number

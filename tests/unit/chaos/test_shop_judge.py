@@ -12,7 +12,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from tests.chaos.judge import COMMIT_KEY, Copy, Record
 from tests.chaos.shop_evidence import STAGES, ShopEvidence
-from tests.chaos.shop_judge import closed_windows, first_rows, judge, pairs, products, sessions
+from tests.chaos.shop_judge import closed_windows, first_rows, judge, pairs, products, reviews, sessions, sizes
 
 Row = dict[str, Any]
 Change = Callable[[ShopEvidence], ShopEvidence]
@@ -67,6 +67,8 @@ def good() -> ShopEvidence:
         1: {"late": 1, "filtered": {"free": 1, "duplicates": 1}},
         6: {"processed": 4},
         9: {"processed": 8},
+        12: {"processed": 3},
+        13: {"processed": 3},
     }
     two = {"shop-impressions", "shop-clicks", "shop-customers"}
     commits = {}
@@ -97,6 +99,8 @@ def good() -> ShopEvidence:
             "attributed": records(pairs(SHOWN, CLICKS), lambda row: row["ad"]),
             "enriched": records(enriched, lambda row: row["customer"]),
             "products": keyed(products(ORDERS)),
+            "sizes": keyed(sizes(closed_windows(ORDERS)[0])),
+            "reviews": records(reviews(ORDERS), lambda row: row["customer"]),
         },
         commits=commits,
         copies={TaskId(0, 0): [Copy("i1", 0, "active", {b"a": b"1"}), Copy("i2", 0, "standby", {b"a": b"1"})]},
@@ -106,7 +110,7 @@ def good() -> ShopEvidence:
 def test_good_run_is_right() -> None:
     verdict = judge(good())
     assert verdict.right, verdict.lines()
-    assert verdict.compared["commits"] == 15
+    assert verdict.compared["commits"] == 20
 
 
 def test_windows_are_those_that_are_over_without_what_is_late() -> None:
@@ -129,6 +133,11 @@ def test_first_rows_are_the_time_apart() -> None:
     assert ([row["id"] for row in rows], late, dropped) == ([1, 4, 6], 1, {"free": 1, "duplicates": 1})
     assert len(first_rows([order(1, "ann", 0), order(2, "ann", 3_000)])[0]) == 2
     assert len(first_rows([order(1, "ann", 0), order(2, "ann", 2_999)])[0]) == 1
+
+
+def test_review_comes_before_the_row_that_makes_it_due_and_right_behind_one_that_is_late() -> None:
+    found = reviews([order(1, "ann", 0, 2), order(2, "ann", 20_000, 3), order(3, "ann", 0, 4)])
+    assert [(row["at"], row["orders"], row["spent"]) for row in found] == [(15_000, 1, 2), (15_000, 3, 9)]
 
 
 def test_sessions_touch_at_the_gap() -> None:
@@ -166,7 +175,7 @@ def with_version(row: int, version: int | None) -> Callable[[list[Record]], Sequ
     return change
 
 
-@pytest.mark.parametrize("sink", ["windows", "unique", "attributed", "enriched"])
+@pytest.mark.parametrize("sink", ["windows", "unique", "attributed", "enriched", "reviews"])
 def test_row_that_is_lost_doubled_or_wrong_is_found(sink: str) -> None:
     assert judge(output(sink, lambda rows: rows[1:])(good())).differences[f"{sink} missing"]
     assert judge(output(sink, lambda rows: [*rows, rows[-1]])(good())).differences[f"{sink} doubled"]
@@ -175,14 +184,14 @@ def test_row_that_is_lost_doubled_or_wrong_is_found(sink: str) -> None:
     assert judge(output(sink, lambda rows: [*rows, more])(good())).differences[f"{sink} wrong"]
 
 
-@pytest.mark.parametrize("sink", ["sessions", "products"])
+@pytest.mark.parametrize("sink", ["sessions", "products", "sizes"])
 def test_result_that_is_missing_or_not_the_newest_is_found(sink: str) -> None:
     assert judge(output(sink, lambda rows: rows[1:])(good())).differences[f"{sink} wrong"]
     deleted = output(sink, lambda rows: [*rows, dataclasses.replace(rows[0], value=None)])
     if sink == "sessions":
         assert judge(deleted(good())).differences["sessions wrong"]
     else:
-        assert judge(output(sink, lambda rows: [*rows, rows[0]])(good())).differences["products went back"]
+        assert judge(output(sink, lambda rows: [*rows, rows[0]])(good())).differences[f"{sink} went back"]
 
 
 @pytest.mark.parametrize(
