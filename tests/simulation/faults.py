@@ -103,6 +103,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
 """By kind, the ways in which it happens and for how long."""
 
 _SEEN_OUT: Final = frozenset({"add_instance", "away", "cut_worker_at", "deaf_owner_at", "overtaken", "pause_publisher"})
+_LITTLE: Final = 6
 _BRIEF: Final = 7 / 8
 _PATIENCE_S: Final = 12.0
 _AFTER_S: Final = 6.0
@@ -390,7 +391,11 @@ class Faults:
         self._world.judge.cut(at)
 
     def _cut_changelog(self, fault: Fault) -> None:
+        """Where little is cut, larger transactions follow, so that the log is as long with more in it."""
         self._unclean_leader(fault)
+        number = self._partition(fault)[1] % self._world.partitions
+        for _ in range(4 * fault.count if fault.target < _LITTLE else 0):
+            self._world.arrives(number, b"k%d%d" % (number, self._kernel.random.randint(0, 3)))
 
     def _new_coordinator(self, fault: Fault) -> None:
         self._world.broker.no_coordinator_until = self._kernel.now + fault.seconds

@@ -152,10 +152,16 @@ KEPT: Final = (
     Kept(
         "CutIsOutdated",
         "lost write",
-        3141,
+        16,
+        (Fault(at=2.198, kind="cut_changelog", target=3, what="changelog", seconds=0.1),),
+    ),
+    Kept(
+        "AppliedIsReadBack",
+        "torn transaction",
+        746,
         (
-            Fault(at=1.198, kind="cut_changelog", target=0, what="changelog", seconds=1.0, count=3),
-            Fault(at=1.2, kind="cut_changelog", target=10, what="changelog", seconds=0.1),
+            Fault(at=1.043, kind="fail_over_by_hand", target=11),
+            Fault(at=1.073, kind="cut_changelog", target=3, what="changelog", seconds=5.0, count=3),
         ),
         TINY,
     ),

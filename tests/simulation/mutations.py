@@ -37,6 +37,13 @@ _NO_LOOK: Final = (
 )
 """Left out with what it would hide: an owner that looks before each commit finds what another has written."""
 
+_NO_READ_BACK: Final = (
+    "airflow_provider.changelog.completeness:LastCommitRead.read_back",
+    "at = position.commit_at if position.own_commit_at is None else position.own_commit_at",
+    "at = position.own_commit_at",
+)
+"""Left out with what it would hide: a store that reads its last commit back finds most of what was cut."""
+
 
 @dataclass(frozen=True)
 class Mutation:
@@ -363,7 +370,14 @@ MUTATIONS: Final = (
                 "if _CUT in error.str():",
                 "if _CUT in ():",
             ),
+            _NO_READ_BACK,
         ),
+        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
+    ),
+    Mutation(
+        "AppliedIsReadBack",
+        "a store that goes on with its changelog reads the last commit back that it has applied",
+        (_NO_READ_BACK,),
         faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
     ),
     Mutation(
