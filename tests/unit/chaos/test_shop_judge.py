@@ -68,7 +68,6 @@ def good() -> ShopEvidence:
         6: {"processed": 4},
         9: {"processed": 8},
         12: {"processed": 3},
-        13: {"processed": 3},
     }
     two = {"shop-impressions", "shop-clicks", "shop-customers"}
     commits = {}
