@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import closing
 from typing import Any
@@ -21,6 +22,8 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import changelog_spec
 from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
+from airflow_provider.operators.checks import CheckSloOperator
+from airflow_provider.operators.drill import InjectFaultOperator
 from airflow_provider.operators.instance_commands import StopInstanceOperator
 from airflow_provider.operators.repair import HistoryOperator
 from airflow_provider.operators.topics import CreateChangelogTopicsOperator
@@ -30,11 +33,13 @@ from tests.airflow_connection import DEFAULT_CONNECTION, airflow_connection
 from tests.builders import active, assigned, instance, standby
 from tests.integration.airflow.conftest import Deploy, make_pair
 from tests.integration.airflow.running import context, run
+from tests.integration.airflow.test_forecasts import keep
 from tests.integration.airflow.test_recovery_drill import check, recover
 from tests.integration.control.writing import Writing
 from tests.integration.guarded_broker import GuardedBroker
 from tests.integration.launch.application import Application
 from tests.waiting import wait_until
+from tests.watched import watched
 
 pytestmark = pytest.mark.xdist_group("guarded")
 
@@ -77,6 +82,66 @@ def test_upgrade_drill_and_failover_need_no_more_rights_than_the_page_lists(
     }
 
 
+def test_each_right_that_is_taken_stops_the_step_that_needs_it_which_goes_on_once_it_is_given_back(
+    application: Application, guarded: GuardedBroker, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The instances have all of theirs, as another user.
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_OF_INSTANCES", airflow_connection(guarded.another))
+    source, sink = f"{application.id}-source", f"{application.id}-sink"
+    guarded.grant(application.id, Role.INSTANCE, source=source, sink=sink, user=guarded.another)
+    of_instances = {"instance_kafka_conn_id": "kafka_of_instances"}
+    _, before = make_pair(application, deploy, **of_instances)
+
+    def refused(act: Callable[[], Any], kind: ResourceType, name: str, operation: AclOperation, named: str) -> None:
+        rule = guarded.deny(kind, name.format(application.id), operation)
+        with pytest.raises(ConfigurationError, match=re.escape(named.format(application.id))) as found:
+            act()
+        guarded.allow_again(rule)
+        assert isinstance(found.value, AirflowFailException), "no further try"
+
+    def upgrade() -> Any:
+        return run(deploy("b", env_vars={"VERSION": "2"}, on_change="upgrade", **of_instances), context("upgrade"))
+
+    claim = (ResourceType.TRANSACTIONAL_ID, "{}-assignment", AclOperation.WRITE, CLAIM)
+    refused(upgrade, *claim)
+    refused(upgrade, TOPIC, "{}-assignment", AclOperation.WRITE, "{}-assignment is not authorized")
+    refused(upgrade, TOPIC, "{}-status", AclOperation.READ, "{}-status")
+    assert application.view().statuses["b"].incarnation == before["incarnation"]
+    assert upgrade()["incarnation"] > before["incarnation"]
+    run(AssignTasksOperator(task_id="assign", application_id=application.id))
+    run(StandbyLagSensor(task_id="warm", application_id=application.id))
+    run(AssignTasksOperator(task_id="balance", application_id=application.id, balance=True))
+
+    with closing(Writing(guarded.bootstrap_servers, application.id)) as writing:
+        writing.commit(0, 5)
+
+        def inject() -> Any:
+            return run(InjectFaultOperator(task_id="fault", application_id=application.id))
+
+        refused(inject, TOPIC, "{}-history", AclOperation.READ, "{}-history")
+        refused(inject, TOPIC, "{}-history", AclOperation.WRITE, "{}-history")
+        refused(inject, *claim)
+        assert not application.view().faults
+        fault = recover(application)
+        writing.commit(0, 3)
+        refused(lambda: check(application, fault), TOPIC, "{}-state-changelog", AclOperation.READ, "{}-state-changelog")
+        refused(lambda: check(application, fault), TOPIC, "{}-history", AclOperation.WRITE, "{}-history")
+        rule = guarded.deny(TOPIC, writing.sink, AclOperation.READ)
+        assert writing.sink in check(application, fault)["outputs"]["unmeasured"]
+        guarded.allow_again(rule)
+        (count,) = check(application, fault)["outputs"]["counts"]
+    assert (count["topic"], count["found"], count["lost"]) == (writing.sink, 3, 0)
+
+    keep(application, "a", minutes=1)
+
+    def monitor() -> Any:
+        with watched(application.id):
+            return run(CheckSloOperator(task_id="slo", application_id=application.id))
+
+    refused(monitor, TOPIC, "{}-metrics", AclOperation.READ, "{}-metrics")
+    assert monitor()["instances"] == 2
+
+
 def creates(application_id: str) -> BaseOperator:
     sources = f"{application_id}-source"
     return CreateChangelogTopicsOperator(
@@ -105,6 +170,7 @@ def pokes(application_id: str) -> BaseOperator:
 
 
 TOPIC = ResourceType.TOPIC
+CLAIM = "Describe and Write on the transactional id '{}-assignment'"
 WRITE_ASSIGNMENT = "Describe and Write on the topics {}-assignment"
 
 
@@ -120,7 +186,7 @@ WRITE_ASSIGNMENT = "Describe and Write on the topics {}-assignment"
             ResourceType.TRANSACTIONAL_ID,
             "{}-assignment",
             AclOperation.WRITE,
-            ["Describe and Write on the transactional id '{}-assignment'"],
+            [CLAIM],
             id="publishes",
         ),
         pytest.param(
