@@ -105,6 +105,10 @@ class RoleClient(UserClient):
         super().__init__(address, patience_s=180.0)
         self.role = role
 
+    def connections(self) -> list[str]:
+        """The ids of those that Airflow's own database keeps."""
+        return [one["connection_id"] for one in self._call("GET", "/api/v2/connections")["connections"]]
+
     def _call(self, method: str, path: str, body: Any = None, exists: int | None = None) -> Any:
         if self._token is None:
             asked = {"username": self.role, "password": self.role}

@@ -73,16 +73,23 @@ def test_monitor_is_skipped_before_the_first_deployment(stage: Stage) -> None:
     assert {task["state"] for task in tasks.values()} == {"skipped"}
 
 
-def test_user_and_operator_lead_an_application_through_its_life(stage: Stage) -> None:
+def test_editor_is_told_that_connections_are_the_operators(stage: Stage) -> None:
+    with pytest.raises(DemoError, match="answered 403"):
+        stage.as_role("user").connections()
+
+    assert isinstance(stage.as_role("op").connections(), list)
+
+
+def test_editor_leads_an_application_through_its_life(stage: Stage) -> None:
     stage.run("user", "deploy")
     assert stage.running() == ["a", "b", "c"]
     again = stage.run("op", "deploy")
     assert {task["try_number"] for task in again.values()} == {1}
-    stage.run("op", "scale", instances=["a", "b"])
+    stage.run("user", "scale", instances=["a", "b"])
     assert (stage.running(), stage.places()) == (["a", "b"], ["a b", "b a"])
 
     # A list that was cleared in the browser is null.
-    stage.run("op", "drill_crash", instance="a", blackout=None)
+    stage.run("user", "drill_crash", instance="a", blackout=None)
     wait_until(lambda: stage.ended("repair"), 300, "the repair to end", poll_s=0.5)
     assert {run["state"] for dag in ("failover", "repair") for run in stage.client.runs(f"{ID}_{dag}")} == {"success"}
     assert stage.outcome_of_newest("failover", "fail_over").startswith("a instance_ended: 1 to b, decided after ")
@@ -95,15 +102,15 @@ def test_user_and_operator_lead_an_application_through_its_life(stage: Stage) ->
 
     dry = stage.run("user", "upgrade", dry_run=True)
     assert {task["state"] for name, task in dry.items() if name.startswith("upgrade_")} == {"success"}
-    stage.run("op", "upgrade")
-    stage.run("op", "operate", action="stop", instances=["b"])
+    stage.run("user", "upgrade")
+    stage.run("user", "operate", action="stop", instances=["b"])
     assert stage.running() == ["a"]
-    stage.run("op", "reset", "failed", confirm=ID)
-    stage.run("op", "operate", action="stop")
-    stage.run("op", "reset", "failed", confirm="another")
+    stage.run("user", "reset", "failed", confirm=ID)
+    stage.run("user", "operate", action="stop")
+    stage.run("user", "reset", "failed", confirm="another")
     listed = stage.run("user", "reset")
     assert listed["delete_topics"]["state"] == "skipped"
-    stage.run("op", "reset", confirm=ID)
+    stage.run("user", "reset", confirm=ID)
     assert {name for name in TopicAdmin(stage.connection).names() if name.startswith(f"{ID}-")} == {f"{ID}-history"}
     stage.run("user", "monitor")
 
