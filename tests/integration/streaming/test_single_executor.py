@@ -69,6 +69,7 @@ def test_standalone_master_that_does_not_answer_ends_the_instance_and_is_named(a
 
     assert status.error_kind == "InstanceError"
     assert "spark://127.0.0.1:1" in (status.error or "")
+    assert "a standalone master without spark.deploy.recoveryMode kills" in accounts.log("a")
 
 
 @pytest.mark.parametrize(
