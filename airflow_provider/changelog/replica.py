@@ -156,7 +156,7 @@ class Replica:
         read_back = self._last_commit.take(batch, self.store.position)
         seen = self._last_commit.seen(batch, self.store.position)
         # Where the last end is known, no report of it is waited for.
-        at_end = seen and offset >= (self._last_end or 0) and (batch.at_end or self._last_end is not None)
+        at_end = seen and (batch.at_end if self._last_end is None else offset >= self._last_end)
         self.reached_end = at_end
         if at_end:
             self._at_end_at = time.monotonic()
