@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.state.options import check_whole_numbers
 
 _PAIR_BYTES: Final = 160
 """What a pair takes besides its bytes: two objects, its place in the dict and among the sorted keys."""
@@ -31,9 +32,7 @@ class InMemory:
     max_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-                raise ConfigurationError(f"InMemory got {name}={value!r}: it must be a whole number above 0.")
+        check_whole_numbers(self)
 
 
 class InMemoryStore:

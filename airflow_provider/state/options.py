@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, MemtableFactory, Options, WriteOptions
 
@@ -11,6 +11,19 @@ from airflow_provider.errors import ConfigurationError
 
 _BULK_FILES: Final = 16
 """Files of level 0 that are left as they are in a large restore: 512 MB of memtables."""
+
+
+def check_whole_numbers(settings: Any) -> None:
+    """Refuse a dataclass of a store's settings one of which is no whole number above 0.
+
+    Raises:
+        ConfigurationError: it names the settings and the one.
+    """
+    for name, value in asdict(settings).items():
+        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+            raise ConfigurationError(
+                f"{type(settings).__name__} got {name}={value!r}: it must be a whole number above 0."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +50,7 @@ class RocksDBOptions:
     bulk_max_write_buffers: int = 4
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-                raise ConfigurationError(f"RocksDBOptions got {name}={value!r}: it must be a whole number above 0.")
+        check_whole_numbers(self)
 
     def to_options(self, bulk: bool = False) -> Options:
         """As rocksdict wants them; keys and values stay raw bytes.
