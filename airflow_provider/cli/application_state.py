@@ -18,6 +18,7 @@ from airflow_provider.cli.task_tables import (
 )
 from airflow_provider.cli.text import ago, causes, listed, shortened
 from airflow_provider.common.json_codec import to_plain
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.table import number, seconds, table, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
 from airflow_provider.control.failover.open_problems import unanswered_problems, watched_by
@@ -244,7 +245,7 @@ class ApplicationState:
 
     def _stores(self) -> list[str]:
         """The stores that are not kept by RocksDB, where there are any."""
-        found = [task for task, _ in self._copies() if task.store_kind != "rocksdb"]
+        found = [task for task, _ in self._copies() if task.store_kind != ROCKSDB]
         return [store_table(found)] if found else []
 
     @property

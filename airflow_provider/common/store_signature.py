@@ -9,6 +9,9 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 
+ROCKSDB: Final = "rocksdb"
+"""The name of what keeps a store where a job says nothing else."""
+
 EMPTY_STATE: Final = (
     "another application id, or another store name where the stage keeps a store: name= of its aggregate(), process(), "
     "drop_duplicates() or join()"

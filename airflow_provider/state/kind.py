@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.errors import ConfigurationError, StoreOutdatedError
 from airflow_provider.state.in_memory import InMemory, InMemoryStore
 from airflow_provider.state.options import RocksDBOptions
-from airflow_provider.state.state_store import ROCKSDB, GuardedStore, StateStore, kept_by
+from airflow_provider.state.state_store import GuardedStore, StateStore, kept_by
 from airflow_provider.state.store import Store
 
 MEMORY: Final = "memory"

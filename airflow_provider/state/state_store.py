@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.errors import (
     ConfigurationError,
     StateError,
@@ -21,7 +22,6 @@ from airflow_provider.state.in_memory import InMemoryStore
 from airflow_provider.state.position import RESERVED_PREFIX, Position
 from airflow_provider.state.time_segments import TimeSegments, time_prefix
 
-ROCKSDB: Final = "rocksdb"
 _KIND: Final = "KIND"
 _LOCK: Final = "LOCK"
 _DATA: Final = "data"

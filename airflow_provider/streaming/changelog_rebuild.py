@@ -23,6 +23,7 @@ from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.reader import ChangelogReader
 from airflow_provider.changelog.rebuild import look, rebuild
 from airflow_provider.changelog.writer import TransactionalWriter
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StateError, StatefulStreamsError
 from airflow_provider.kafka.client_config import connection_from_options
@@ -31,7 +32,7 @@ from airflow_provider.kafka.names import changelog_topic, check_name, commits_to
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.state.kind import AnyStore, StoreKind
-from airflow_provider.state.state_store import ROCKSDB, kept_by
+from airflow_provider.state.state_store import kept_by
 from airflow_provider.state.store import Store
 
 _TRANSACTION_MS: Final = 900_000

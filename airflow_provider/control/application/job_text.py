@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.table import table_lines
 from airflow_provider.control.records.job_description import JobDescription, JobTopic, StageDescription, TopicKind
 
@@ -19,7 +20,7 @@ def description_text(job: JobDescription) -> str:
         lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
-        kept = "" if stage.store_kind == "rocksdb" else f", kept by {stage.store_kind}"
+        kept = "" if stage.store_kind == ROCKSDB else f", kept by {stage.store_kind}"
         lines.append(f"  store   {stage.store}{kept}" if stage.store is not None else "  store   none")
         named = {topic: f", of its output {name}" for topic, name in stage.named_outputs.items()}
         lines += [f"  writes  {topic}{named.get(topic, '')}" for topic in stage.outputs]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from airflow_provider.common.store_signature import StoreSignature
+from airflow_provider.common.store_signature import ROCKSDB, StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import changelog_topic, commits_topic
 
@@ -72,7 +72,7 @@ class StageDescription:
     key: str
     operation: str
     store: str | None = None
-    store_kind: str = "rocksdb"
+    store_kind: str = ROCKSDB
     output: str | None = None
     further_outputs: tuple[str, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)

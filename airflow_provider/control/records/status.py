@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.task_state import Role as Role
@@ -263,7 +264,7 @@ class TaskStatus:
     certificate: CertificateStatus = field(default_factory=CertificateStatus)
     snapshot: SnapshotStatus = field(default_factory=SnapshotStatus)
     failure: FailureStatus | None = None
-    store_kind: str = "rocksdb"
+    store_kind: str = ROCKSDB
     memory_bytes: int | None = None
     fault: str | None = None
     replay: str | None = None
