@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -15,14 +16,22 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
 from tests.integration.streaming.accounts import Accounts
-from tests.integration.streaming.test_late_requests import REFUSED, Client, error_codes
-from tests.kafka_proxy import END_TXN, KafkaProxy
+from tests.integration.streaming.test_late_requests import OTHERS, REFUSED, Client, error_codes
+from tests.kafka_proxy import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    KafkaProxy,
+)
 from tests.several_brokers import START_S, STOP_S, several_brokers, wait_until_in_sync
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("broker-outage")]
 
-NOT_COORDINATOR = 16
+NOT_LEADER, NOT_COORDINATOR, INVALID_TXN_STATE = 6, 16, 48
 OUTAGE_S = 90.0
 """Longer than a client's requests, an owner's transaction and a heartbeat may take."""
 
@@ -66,14 +75,8 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     first = Client(servers, application_id)
     first.producer.begin()
     first.write("first")
-    for proxy in proxies:
-        proxy.hold(END_TXN)
-    (first.producer.commit if committing else first.producer.abort)()
-    (of_coordinator,) = [proxy for proxy in proxies if proxy.held]
-    coordinator = proxies.index(of_coordinator)
-    for proxy in proxies:
-        if proxy is not of_coordinator:
-            proxy.forget()
+    end = first.producer.commit if committing else first.producer.abort
+    coordinator = broker_that_misses(END_TXN, end, proxies)
     second = Client(servers, application_id)
     second.producer.begin()
     second.write("half of the second")
@@ -82,7 +85,7 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
 
     def refused_by_all() -> bool:
         others = (broker for number, broker in enumerate(brokers) if number != coordinator)
-        codes = error_codes([*itertools.chain(*(of_coordinator.deliver(port=b.settings.port) for b in others))])
+        codes = error_codes([*itertools.chain(*(proxies[coordinator].deliver(port=b.settings.port) for b in others))])
         return codes <= REFUSED | {NOT_COORDINATOR} and bool(codes & REFUSED)
 
     wait_until(refused_by_all, 120, "the new coordinator to refuse it")
@@ -90,6 +93,78 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     (second.producer.abort if committing else second.producer.commit)()
     brokers[coordinator].start(START_S)
     assert second.committed() == (["first"] if committing else ["half of the second", "the other half"])
+
+
+@pytest.mark.parametrize("kind", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("open_at_the_move", [True, False], ids=["in-the-middle", "between"])
+def test_other_late_requests_that_find_another_coordinator_change_no_transaction(
+    kind: int,
+    open_at_the_move: bool,
+    servers: str,
+    brokers: Sequence[EmbeddedBroker],
+    proxies: Sequence[KafkaProxy],
+    application_id: str,
+) -> None:
+    TopicAdmin(KafkaConnection(servers)).ensure([TopicSpec(name=application_id, partitions=1)])
+    clients: list[Client] = []
+
+    def own() -> None:
+        clients.append(Client(servers, application_id, timeout_ms=600_000))
+
+    coordinator = broker_that_misses(INIT_PRODUCER_ID, own, proxies)
+    proxies[coordinator].forget()
+    (client,) = clients
+
+    def first() -> None:
+        client.producer.begin()
+        client.write("first")
+        client.send_offset(1)
+        client.producer.commit()
+
+    def second() -> None:
+        client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
+        client.write("half of the second")  # no offset: the client would wait for the group's coordinator that stopped
+
+    late = proxies[broker_that_misses(kind, first, proxies)]
+    if open_at_the_move:
+        second()
+    brokers[coordinator].stop(STOP_S)  # its coordinators move to the others
+    if not open_at_the_move:
+        second()
+
+    def answered_by_one() -> bool:
+        others = (broker for number, broker in enumerate(brokers) if number != coordinator)
+        answers = itertools.chain(*(late.deliver(port=broker.settings.port) for broker in others))
+        codes = sorted(error_code(kind, answer, application_id) for answer in answers)
+        if kind == TXN_OFFSET_COMMIT:  # the group is no part of the second: refused
+            return codes == [NOT_COORDINATOR, INVALID_TXN_STATE]
+        return codes == [0, NOT_LEADER if kind == PRODUCE else NOT_COORDINATOR]
+
+    wait_until(answered_by_one, 60, "the one whose partition it is to answer it")
+    client.write("the other half")
+    client.producer.commit()
+    brokers[coordinator].start(START_S)
+    assert client.committed() == ["first", "half of the second", "the other half"]
+
+
+def broker_that_misses(kind: int, act: Callable[[], object], proxies: Sequence[KafkaProxy]) -> int:
+    """The number of the one to which an act's first request of a kind was sent; its proxy keeps it."""
+    for proxy in proxies:
+        proxy.hold(kind)
+    act()
+    (missing,) = [number for number, proxy in enumerate(proxies) if proxy.held]
+    for number, proxy in enumerate(proxies):
+        if number != missing:
+            proxy.forget()
+    return missing
+
+
+def error_code(kind: int, answer: bytes, topic: str) -> int:
+    """Behind a topic's only partition, in the versions of the protocol that the client speaks, or a throttle time."""
+    place = 0
+    if kind != ADD_OFFSETS_TO_TXN:
+        place = answer.index(topic.encode()) + len(topic) + (4 if kind == ADD_PARTITIONS_TO_TXN else 1)
+    return int(struct.unpack_from(">ih", answer, place)[1])
 
 
 def test_brokers_that_restart_one_by_one_or_are_gone_for_longer_than_a_deadline_cost_no_result(
