@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,26 +96,33 @@ def application_ids_of(path: str) -> list[str | None]:
     Raises:
         ConfigurationError: there is no such file, or it does not compile.
     """
-    file = Path(path)
-    if not file.is_file():
+    if not Path(path).is_file():
         raise ConfigurationError(f"There is no job file {path!r} on this host: correct its path.")
     try:
-        tree = ast.parse(file.read_bytes(), path)
+        tree = _tree(path)
     except (SyntaxError, ValueError) as error:
         raise ConfigurationError(f"The job file does not compile ({error}): correct it.") from error
     return list(_application_ids(tree))
 
 
+_parsing: Final = threading.Lock()
+"""Python 3.11 counts the depth of what it parses for all threads together, and may end one for another (gh-106905)."""
+
+
+def _tree(path: str) -> ast.Module:
+    with _parsing:
+        return ast.parse(Path(path).read_bytes(), path)
+
+
 def calls_run(path: str) -> bool:
     """Whether a file that compiles calls `run`, anywhere."""
-    tree = ast.parse(Path(path).read_bytes(), path)
-    return any(isinstance(node, ast.Call) and _name(node.func) == "run" for node in ast.walk(tree))
+    return any(isinstance(node, ast.Call) and _name(node.func) == "run" for node in ast.walk(_tree(path)))
 
 
 def has_pyspark_functions(path: str) -> bool:
     """Whether a file that compiles imports the functions of pyspark, which have the names of this package's."""
     found = set[str]()
-    for node in ast.walk(ast.parse(Path(path).read_bytes(), path)):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
