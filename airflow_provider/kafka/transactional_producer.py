@@ -29,7 +29,8 @@ def flush(producer: Producer, timeout_s: float) -> int:
         if not isinstance(cause, KafkaException):
             raise
         if cause.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, cause.args[0].str())) from error
+            refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, cause.args[0].str(), fatal=True)
+            raise KafkaException(refused) from error
         raise cause from None
 
 

@@ -22,6 +22,7 @@ class ControlWriter:
     def __init__(self, connection: KafkaConnection, application_id: str) -> None:
         self._application_id = application_id
         self._refused: AccessError | None = None
+        self._fatal: KafkaException | None = None
         self._bootstrap = connection.bootstrap_servers
         self._errors = ConnectionErrors(connection, logs=False)
         self._producer = Producer(
@@ -86,10 +87,8 @@ class ControlWriter:
             self._producer.produce(topic, to_value(value), key, partition=0, on_delivery=delivered)
             left = flush(self._producer, max(0.0, deadline - time.monotonic()))
         except KafkaException as error:
-            if not error.args[0].fatal():
-                self._producer.poll(0)  # hands over why its connections failed
             left = 1
-            failed.insert(0, error.args[0])
+            failed.insert(0, self._cause(error).args[0])
         if left or failed:
             what, needed = f"Writing {key.decode()} to {topic}", f"Describe and Write on the topic {topic}"
             if failed and (refused := refusal(failed[0], what, needed)) is not None:
@@ -99,6 +98,17 @@ class ControlWriter:
                 failed[0].str() if failed else f"no answer within {timeout_s:g} s",
                 "check that the topic exists and the brokers answer.",
             )
+
+    def _cause(self, error: KafkaException) -> KafkaException:
+        """What is behind an error: that nothing can be written any more says nothing of why, and why is said once."""
+        if not error.args[0].fatal():
+            try:
+                flush(self._producer, 0)  # hands over why its connections failed, too
+            except KafkaException as found:
+                error = found
+        if error.args[0].fatal():
+            self._fatal = error
+        return self._fatal or error
 
     def forget(self, value: Value) -> None:
         """Send that a value is gone, without waiting; with an instance's status goes the claim of its launch."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
@@ -15,13 +16,15 @@ from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord
 from airflow_provider.control.records.job_description import JobDescription
-from airflow_provider.control.topics.writer import write_control
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.control.topics.writer import ControlWriter, write_control
+from airflow_provider.errors import AccessError, ConfigurationError
+from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.builders import assigned, placed
 from tests.integration.cli.conftest import Launch
 from tests.integration.guarded_broker import LOGIN, GuardedBroker
 from tests.integration.launch.application import Application
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("guarded")
 
@@ -97,6 +100,28 @@ def test_viewers_drill_names_the_right_that_it_lacks(
     said = capsys.readouterr().err
     assert re.search(refused.format(application.id), said)
     assert "SystemError" not in said
+
+
+def test_right_that_is_lacked_is_named_also_where_the_client_knows_it_before_it_writes(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    topic = history_topic(application.id)
+    record = HistoryRecord(
+        application_id=application.id, kind=HistoryKind.DRILL, id="e", cause="crash", at_ms=now_ms(), by="test"
+    )
+    with ControlWriter(guarded.guest, application.id) as writer:
+
+        def refused() -> bool:
+            try:
+                writer._producer.produce(topic, b"", b"")  # noqa: SLF001 - without handing over why
+            except KafkaException:
+                return True
+            return False
+
+        wait_until(refused, 30, "the brokers to give the client no id")
+        for _ in range(2):
+            with pytest.raises(AccessError, match=HISTORY.format(application.id)):
+                writer.write(record)
 
 
 def test_viewers_drill_of_a_whole_application_injures_nothing(
