@@ -47,7 +47,7 @@ GROUPS: Final = (
     ("q1", "q2", "q11", "q14", "q15", "q16", "q17", "q18", "q19", "q21", "q22"),
 )
 """All of them: about as many stages each, and something that comes out at once in each. The first is a long test, the
-others take half an hour of a processor."""
+others run with those of the marker `schedules`."""
 RUNNING: Final = TaskState.RUNNING
 PARTITIONS: Final = 2
 EVENTS: Final = 3_000
