@@ -91,6 +91,14 @@ class Client:
             at = TopicPartition(self.topic, 0, offset)
             self.producer.client.send_offsets_to_transaction([at], group.consumer_group_metadata(), 30)
 
+    def write_and_commit(self, value: str, offset: int | None = None) -> None:
+        """In a transaction of its own, with the group's offset where one is given."""
+        self.producer.begin()
+        self.write(value)
+        if offset is not None:
+            self.send_offset(offset)
+        self.producer.commit()
+
     def committed(self) -> list[str]:
         wait_for_markers(self._bootstrap_servers, self.topic)
         return [(record.value or b"").decode() for record in records_of(self._bootstrap_servers, self.topic)]
@@ -181,10 +189,7 @@ def test_other_late_requests_change_no_transaction(
 ) -> None:  # fmt: skip
     client = Client(bootstrap_servers, topic)
     proxy.hold(*[kind] * times)
-    client.producer.begin()
-    client.write("first")
-    client.send_offset(1)
-    client.producer.commit()
+    client.write_and_commit("first", 1)
     assert proxy.held == times
 
     if place == "between":
@@ -214,10 +219,7 @@ def test_other_late_requests_change_nothing_of_a_coordinator_that_was_loaded_aga
 ) -> None:
     client = Client(bootstrap_servers, topic, timeout_ms=600_000)
     proxy.hold(kind)
-    client.producer.begin()
-    client.write("first")
-    client.send_offset(1)
-    client.producer.commit()
+    client.write_and_commit("first", 1)
     assert proxy.held == 1
     broker.stop()
     broker.start()
@@ -236,9 +238,7 @@ def test_late_partitions_of_an_idle_producer_cost_it_its_epoch_and_no_record(
     """They begin a transaction that nobody ends: the coordinator does, once `transaction.timeout.ms` is over."""
     idle = Client(bootstrap_servers, topic, timeout_ms=10_000)
     proxy.hold(ADD_PARTITIONS_TO_TXN)
-    idle.producer.begin()
-    idle.write("first")
-    idle.producer.commit()
+    idle.write_and_commit("first")
     before = ends_of(bootstrap_servers, topic)
     assert proxy.held == 1
     proxy.deliver()
@@ -246,15 +246,9 @@ def test_late_partitions_of_an_idle_producer_cost_it_its_epoch_and_no_record(
     assert idle.committed() == ["first"], "nobody who reads waits for a transaction without records"
     wait_until(lambda: ends_of(bootstrap_servers, topic) != before, 60, "the coordinator's marker of an abort")
     with pytest.raises(KafkaException):
-        _write_and_commit(idle, "never")
-    _write_and_commit(Client(bootstrap_servers, topic), "second")
+        idle.write_and_commit("never")
+    Client(bootstrap_servers, topic).write_and_commit("second")
     assert idle.committed() == ["first", "second"]
-
-
-def _write_and_commit(client: Client, value: str) -> None:
-    client.producer.begin()
-    client.write(value)
-    client.producer.commit()
 
 
 class LateEnd:
