@@ -63,21 +63,26 @@ def servers(brokers: Sequence[EmbeddedBroker], proxies: Sequence[KafkaProxy]) ->
     return servers
 
 
+@pytest.fixture
+def topic(servers: str, application_id: str) -> str:
+    TopicAdmin(KafkaConnection(servers)).ensure([TopicSpec(name=application_id, partitions=1)])
+    return application_id
+
+
 @pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
 def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     committing: bool,
     servers: str,
     brokers: Sequence[EmbeddedBroker],
     proxies: Sequence[KafkaProxy],
-    application_id: str,
+    topic: str,
 ) -> None:
-    TopicAdmin(KafkaConnection(servers)).ensure([TopicSpec(name=application_id, partitions=1)])
-    first = Client(servers, application_id)
+    first = Client(servers, topic)
     first.producer.begin()
     first.write("first")
     end = first.producer.commit if committing else first.producer.abort
     coordinator = broker_that_misses(END_TXN, end, proxies)
-    second = Client(servers, application_id)
+    second = Client(servers, topic)
     second.producer.begin()
     second.write("half of the second")
 
@@ -103,13 +108,12 @@ def test_other_late_requests_that_find_another_coordinator_change_no_transaction
     servers: str,
     brokers: Sequence[EmbeddedBroker],
     proxies: Sequence[KafkaProxy],
-    application_id: str,
+    topic: str,
 ) -> None:
-    TopicAdmin(KafkaConnection(servers)).ensure([TopicSpec(name=application_id, partitions=1)])
     clients: list[Client] = []
 
     def own() -> None:
-        clients.append(Client(servers, application_id, timeout_ms=600_000))
+        clients.append(Client(servers, topic, timeout_ms=600_000))
 
     coordinator = broker_that_misses(INIT_PRODUCER_ID, own, proxies)
     proxies[coordinator].forget()
@@ -135,7 +139,7 @@ def test_other_late_requests_that_find_another_coordinator_change_no_transaction
     def answered_by_one() -> bool:
         others = (broker for number, broker in enumerate(brokers) if number != coordinator)
         answers = itertools.chain(*(late.deliver(port=broker.settings.port) for broker in others))
-        codes = sorted(error_code(kind, answer, application_id) for answer in answers)
+        codes = sorted(error_code(kind, answer, topic) for answer in answers)
         if kind == TXN_OFFSET_COMMIT:  # the group is no part of the second: refused
             return codes == [NOT_COORDINATOR, INVALID_TXN_STATE]
         return codes == [0, NOT_LEADER if kind == PRODUCE else NOT_COORDINATOR]
