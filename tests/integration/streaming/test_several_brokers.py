@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -80,8 +80,9 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     first = Client(servers, topic)
     first.producer.begin()
     first.write("first")
-    end = first.producer.commit if committing else first.producer.abort
-    coordinator = broker_that_misses(END_TXN, end, proxies)
+    hold_next(END_TXN, proxies)
+    (first.producer.commit if committing else first.producer.abort)()
+    coordinator = broker_that_missed_it(proxies)
     second = Client(servers, topic)
     second.producer.begin()
     second.write("half of the second")
@@ -89,8 +90,7 @@ def test_late_end_that_finds_another_coordinator_ends_no_other_transaction(
     brokers[coordinator].stop(STOP_S)  # its coordinators move to the others
 
     def refused_by_all() -> bool:
-        others = (broker for number, broker in enumerate(brokers) if number != coordinator)
-        codes = error_codes([*itertools.chain(*(proxies[coordinator].deliver(port=b.settings.port) for b in others))])
+        codes = error_codes(answers_of_others(proxies[coordinator], brokers, coordinator))
         return codes <= REFUSED | {NOT_COORDINATOR} and bool(codes & REFUSED)
 
     wait_until(refused_by_all, 120, "the new coordinator to refuse it")
@@ -110,26 +110,18 @@ def test_other_late_requests_that_find_another_coordinator_change_no_transaction
     proxies: Sequence[KafkaProxy],
     topic: str,
 ) -> None:
-    clients: list[Client] = []
-
-    def own() -> None:
-        clients.append(Client(servers, topic, timeout_ms=600_000))
-
-    coordinator = broker_that_misses(INIT_PRODUCER_ID, own, proxies)
+    hold_next(INIT_PRODUCER_ID, proxies)
+    client = Client(servers, topic, timeout_ms=600_000)
+    coordinator = broker_that_missed_it(proxies)
     proxies[coordinator].forget()
-    (client,) = clients
-
-    def first() -> None:
-        client.producer.begin()
-        client.write("first")
-        client.send_offset(1)
-        client.producer.commit()
+    hold_next(kind, proxies)
+    client.write_and_commit("first", 1)
+    late = proxies[broker_that_missed_it(proxies)]
 
     def second() -> None:
         client.producer.client.begin_transaction()  # of the same epoch, whatever the producer knows
         client.write("half of the second")  # no offset: the client would wait for the group's coordinator that stopped
 
-    late = proxies[broker_that_misses(kind, first, proxies)]
     if open_at_the_move:
         second()
     brokers[coordinator].stop(STOP_S)  # its coordinators move to the others
@@ -137,9 +129,7 @@ def test_other_late_requests_that_find_another_coordinator_change_no_transaction
         second()
 
     def answered_by_one() -> bool:
-        others = (broker for number, broker in enumerate(brokers) if number != coordinator)
-        answers = itertools.chain(*(late.deliver(port=broker.settings.port) for broker in others))
-        codes = sorted(error_code(kind, answer, topic) for answer in answers)
+        codes = sorted(error_code(kind, answer, topic) for answer in answers_of_others(late, brokers, coordinator))
         if kind == TXN_OFFSET_COMMIT:  # the group is no part of the second: refused
             return codes == [NOT_COORDINATOR, INVALID_TXN_STATE]
         return codes == [0, NOT_LEADER if kind == PRODUCE else NOT_COORDINATOR]
@@ -151,16 +141,25 @@ def test_other_late_requests_that_find_another_coordinator_change_no_transaction
     assert client.committed() == ["first", "half of the second", "the other half"]
 
 
-def broker_that_misses(kind: int, act: Callable[[], object], proxies: Sequence[KafkaProxy]) -> int:
-    """The number of the one to which an act's first request of a kind was sent; its proxy keeps it."""
+def hold_next(kind: int, proxies: Sequence[KafkaProxy]) -> None:
+    """Keep the next request of a kind, to whichever broker it is sent."""
     for proxy in proxies:
         proxy.hold(kind)
-    act()
+
+
+def broker_that_missed_it(proxies: Sequence[KafkaProxy]) -> int:
+    """The number of the one to which it was sent; its proxy keeps it, and the others keep none any more."""
     (missing,) = [number for number, proxy in enumerate(proxies) if proxy.held]
     for number, proxy in enumerate(proxies):
         if number != missing:
             proxy.forget()
     return missing
+
+
+def answers_of_others(late: KafkaProxy, brokers: Sequence[EmbeddedBroker], gone: int) -> list[bytes]:
+    """To what a proxy keeps, of all brokers but one."""
+    others = (broker for number, broker in enumerate(brokers) if number != gone)
+    return [*itertools.chain(*(late.deliver(port=broker.settings.port) for broker in others))]
 
 
 def error_code(kind: int, answer: bytes, topic: str) -> int:
