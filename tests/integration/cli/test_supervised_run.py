@@ -220,11 +220,14 @@ def test_instance_without_enough_memory_is_named_and_started_again(
 
     hungry.touch()
 
-    assert command.wait(WAIT_S) == ExitStatus.ERROR
-    assert "for want of memory" in (application.view().statuses["a"].error or "")
-    assert not processes.find()
+    ended = command.wait(WAIT_S)
     kept = dict(line.split() for line in (small_group / "memory.oom_control").read_text().splitlines())
     assert int(kept["oom_kill"]) > 0, "it was not the kernel"
+    if int(kept["oom_kill"]) == 1:
+        assert ended == ExitStatus.ERROR
+        assert "for want of memory" in (application.view().statuses["a"].error or "")
+        assert not processes.find()
+    # Else the kernel has ended another one before the memory of the first was free: the command, or its launcher.
     hungry.unlink()
     start(job=job, group=small_group)
     running(application, before.incarnation)
