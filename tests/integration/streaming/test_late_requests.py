@@ -160,9 +160,7 @@ def test_late_end_between_two_transactions_ends_neither(
     answers = proxy.deliver()
     assert len(answers) == times
     assert error_codes(answers) <= REFUSED
-    second.producer.begin()
-    second.write("second")
-    second.producer.commit()
+    second.write_and_commit("second")
     assert second.producer.reusable
     assert second.committed() == [*(["first"] if committing else []), "second"]
 
