@@ -271,12 +271,19 @@ def damage(event: Message) -> TopicDamagedError | None:
         None for any other event, and for a record.
     """
     error = event.error()
-    if error is None or error.code() != KafkaError._BAD_MSG:
+    if error is None:
+        return None
+    return damage_at(f"Offset {event.offset()} of {event.topic()}[{event.partition()}]", error)
+
+
+def damage_at(where: str, error: KafkaError) -> TopicDamagedError | None:
+    """The same, of an error that came at a place, to begin the message with."""
+    if error.code() != KafkaError._BAD_MSG:
         return None
     return TopicDamagedError(
-        f"Offset {event.offset()} of {event.topic()}[{event.partition()}] is damaged ({error.str()}): the broker that "
-        "leads the partition does not hold what was written, and nothing from there on is read. Let another replica "
-        "lead it, and have this broker copy the partition again; see 'A topic is damaged' in the runbook."
+        f"{where} is damaged ({error.str()}): the broker that leads the partition does not hold what was written, and "
+        "nothing from there on is read. Let another replica lead it, and have this broker copy the partition again; "
+        "see 'A topic is damaged' in the runbook."
     )
 
 
