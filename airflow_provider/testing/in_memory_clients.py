@@ -18,7 +18,7 @@ from airflow_provider.failpoint import FailPoints
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.kafka.partitioners import by_murmur2
 from airflow_provider.streaming.planner.stage_spec import StageSpec
-from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer, TaskProducer
+from airflow_provider.streaming.worker.tasks.kafka_clients import RestoreConsumer, SourceConsumer, TaskProducer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +171,10 @@ class InMemoryClients:
     def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """The reader of all changelogs of a slot."""
         return InMemoryReader(self._log)
+
+    def open_source(self, application_id: str) -> SourceConsumer:
+        """There is none: rows come with the calls."""
+        raise NotImplementedError
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """The producer of one task."""

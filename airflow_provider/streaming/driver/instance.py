@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +32,9 @@ from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
+from airflow_provider.streaming.driver.slots.worker_stay import sources_of_workers
 from airflow_provider.streaming.driver.spark.row_types import types_of_source
-from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch, StoreHost
+from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch, StoreHost, open_door
 from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
 from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
 from airflow_provider.streaming.driver.watches.commit_positions import CommitPositions
@@ -45,6 +46,7 @@ from airflow_provider.streaming.driver.watches.topic_verification import verify_
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.job import StatefulJob
+from airflow_provider.streaming.worker.tasks.plan import WorkerSource
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
 log = logging.getLogger(__name__)
@@ -143,7 +145,9 @@ class Instance:
                     lambda task: slots[controller.slot_of[task]],
                 )
             report = self._heartbeat.report if faults is None else faults.report
-            slots = self._slots(spark, job, admin, report, lambda: progress.idle, tables)
+            sources = sources_of_workers(job, before.keys()) if self._job.worker_reads else {}
+            log.info("%s read the sources", "its workers" if sources else "Spark's queries")
+            slots = self._slots(spark, job, admin, report, lambda: progress.idle, tables, sources)
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
@@ -182,7 +186,8 @@ class Instance:
                 # One that could never report would be taken for silent. It has tried since Spark began to start.
                 self._heartbeat.check()
                 # Beside the rest: an instance that is to restore a task must not wait for it.
-                in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
+                if not sources:
+                    in_thread(lambda: self._warm_up(spark, job), "session-warm-up")
                 self._heartbeat.set_state(InstanceState.RUNNING)
                 log.info("%s runs, %d slots", self._settings.instance, len(slots))
                 checks = [
@@ -223,6 +228,7 @@ class Instance:
         report: Callable[[int, tuple[TaskStatus, ...]], None],
         idle: Callable[[], frozenset[TaskId]],
         tables: TableWait,
+        sources: Mapping[int, WorkerSource],
     ) -> list[SlotDriver]:
         numbers = range(num_slots(spark.sparkContext.defaultParallelism, len(job.tasks)))
         return [
@@ -236,6 +242,8 @@ class Instance:
                 admin.latest_offsets,
                 idle,
                 tables.wait,
+                sources,
+                functools.partial(open_door, spark),
             )
             for number in numbers
         ]

@@ -176,6 +176,7 @@ class StatefulJob:
     call_timeout_s: float | None = None
     state_cleanup_delay_ms: int | None = None
     allow_faults: bool = False
+    worker_reads: bool = False
     data_loss: Literal["fail", "continue"] = "fail"
     stage_numbers: Mapping[str, int] = field(default_factory=dict)
 
@@ -198,6 +199,7 @@ class StatefulJob:
         bound = "options() got max_offsets_per_trigger"
         check_number(bound, self.max_offsets_per_trigger, "records", whole=True, none="no bound")
         check_kind("options() got allow_faults=", self.allow_faults, bool, "True or False")
+        check_kind("options() got worker_reads=", self.worker_reads, bool, "True or False")
         check_number("options() got call_timeout_s", self.call_timeout_s, "seconds")
         check_number("options() got state_cleanup_delay_ms", self.state_cleanup_delay_ms, "ms", whole=True)
         check_number("options() got transaction_timeout_ms", self.transaction_timeout_ms, "ms", whole=True)
@@ -303,6 +305,7 @@ class StatefulJob:
         state_cleanup_delay_ms: int | None = None,
         allow_faults: bool | None = None,
         max_offsets_per_trigger: int | None = None,
+        worker_reads: bool | None = None,
     ) -> StatefulJob:
         """Set what has good defaults.
 
@@ -322,6 +325,8 @@ class StatefulJob:
                 access to the assignment topic could, so a command to do so is refused.
             max_offsets_per_trigger: how many records a micro-batch of a stage may hold, over its partitions; default
                 200,000.
+            worker_reads: whether its Python workers read its sources themselves where no stage needs Spark for its
+                records ("Who reads" in the guide). Default False: Spark reads.
 
         Raises:
             ConfigurationError: an option is set by the package itself, a number is not above 0, or a store is not
@@ -337,6 +342,7 @@ class StatefulJob:
             "state_cleanup_delay_ms": state_cleanup_delay_ms,
             "allow_faults": allow_faults,
             "max_offsets_per_trigger": max_offsets_per_trigger,
+            "worker_reads": worker_reads,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(self, **changes)

@@ -7,28 +7,24 @@ stores and producers stay open here from one micro-batch to the next.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
-from dataclasses import dataclass
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from airflow_provider.common.json_codec import from_json, to_json
-from airflow_provider.control.records.status import TaskStatus
+from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.slot import Slot
+from airflow_provider.streaming.worker.stay import StayingWorker
 from airflow_provider.streaming.worker.step.arrival import RowMeter, freeze, prefetch
-from airflow_provider.streaming.worker.tasks.plan import SlotPlan
+from airflow_provider.streaming.worker.tasks.line import Line, LineAddress, LineLostError, call_driver
+from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan
+
+log = logging.getLogger(__name__)
 
 REPORT_SCHEMA = "report binary"
-
-
-@dataclass(frozen=True)
-class CallReport:
-    """What a call answers."""
-
-    statuses: tuple[TaskStatus, ...]
-    rows: int = 0
-    bytes: int = 0
 
 
 _slot: Slot | None = None
@@ -42,11 +38,38 @@ def call(plan: SlotPlan, max_failures: int, batches: Iterator[pa.RecordBatch]) -
         batches: the micro-batch's rows, or one row with `ROUND_COLUMN`.
     """
     context = TaskContext.get()
-    attempts_left = context is not None and context.attemptNumber() + 1 < max_failures
-    meter = RowMeter(batches)
-    statuses = _current(plan).call(plan, prefetch(iter(meter)), attempts_left)
-    report = CallReport(statuses, meter.rows, meter.bytes)
+    attempt = 0 if context is None else context.attemptNumber()
+    if attempt and plan.stay is not None:
+        # The attempt before may have been told more over its line than this plan says, which is older then.
+        raise WorkerError("A worker that stayed ended with an error: the log of its executor says with which.")
+    report = answer_of(_current(plan), plan, batches, attempt + 1 < max_failures)
     yield pa.RecordBatch.from_pydict({"report": [to_json(report)]})
+
+
+def answer_of(
+    slot: Slot,
+    plan: SlotPlan,
+    batches: Iterable[pa.RecordBatch],
+    attempts_left: bool,
+    connect: Callable[[LineAddress], Line] = call_driver,
+) -> CallReport:
+    """Do what a plan says, and stay where it says that, too.
+
+    Args:
+        connect: takes a worker that stays to its driver; where nobody answers there, it returns at once.
+    """
+    if plan.stay is not None:
+        try:
+            line = connect(plan.stay.line)
+        except OSError as error:
+            log.warning("the driver is not reached at %s:%d: %s", plan.stay.line.host, plan.stay.line.port, error)
+        else:
+            with contextlib.suppress(LineLostError), contextlib.closing(line):
+                StayingWorker(slot, line).stay(plan, plan.stay.seconds)
+            return CallReport(())
+    meter = RowMeter(batches)
+    statuses = slot.call(plan, prefetch(iter(meter)), attempts_left)
+    return CallReport(statuses, meter.rows, meter.bytes, call=plan.call)
 
 
 def decode_report(report: bytes) -> CallReport:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,10 +21,12 @@ from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuti
 from airflow_provider.streaming.worker.step.arrival import drained, no_collection, rows_by_partition
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.streaming.worker.step.idle_time import MAX_GAP_S, IdleTime
+from airflow_provider.streaming.worker.step.source_reader import SourceReader
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
-from airflow_provider.streaming.worker.tasks.plan import SlotPlan, TaskPlan
+from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
 
 
@@ -44,6 +46,7 @@ class Slot:
         self, plan: SlotPlan, clients: KafkaClients | None = None, idle_clock: Callable[[], float] | None = None
     ) -> None:
         settings, stages, job = plan.settings, plan.stages, plan.any_stage
+        self._stages = stages
         kafka = clients or ClusterClients(settings.connection)
         self._lock = threading.RLock()
         self._reader = kafka.open_reader(job)
@@ -80,6 +83,12 @@ class Slot:
             crashes=CrashCounter(Path(settings.run_dir)),
             call_timeout_s=settings.call_timeout_s,
         )
+        self._sources = SourceReader(
+            sources=plan.sources,
+            tasks=registry.tasks,
+            isolating=registry.isolating_source,
+            open_consumer=lambda: kafka.open_source(settings.application_id),
+        )
         self._idle = IdleTime(
             tasks=registry.tasks,
             isolating_batch=registry.isolating_batch,
@@ -97,7 +106,7 @@ class Slot:
         """Why a task stopped, or what went wrong with it in the last call; None where nothing did."""
         return self._registry.error(task_id)
 
-    def call(self, plan: SlotPlan, rows: Iterable[pa.RecordBatch], attempts_left: bool) -> tuple[TaskStatus, ...]:
+    def call(self, plan: SlotWork, rows: Iterable[pa.RecordBatch], attempts_left: bool) -> tuple[TaskStatus, ...]:
         """Do what a call from the driver asks for.
 
         Args:
@@ -118,19 +127,63 @@ class Slot:
             # 2. process
             # The rows are of one stage. None where none of them may be processed.
             of = plan.rows_of
-            parts = rows_by_partition(plan.stages[of[0].stage], rows) if of else drained(rows)
+            parts = rows_by_partition(self._stages[of[0].stage], rows) if of else drained(rows)
             skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes, plan.clock_ms)
             self._idle.tick(plan.idle, plan.clock_ms)
             # 3. restore and follow
             with no_collection():
                 self._follower.follow(time.monotonic() + plan.budget_s)
             # 4. report
-            return tuple(self._report(task, task.task in skipped) for task in plan.tasks)
+            return self.report(plan, skipped)
+
+    def read_sources(self, work: SlotWork, clock_ms: int | None, on_rows: Callable[[], None]) -> bool:
+        """Process what has come from the sources that the worker reads itself; waits for nothing.
+
+        Args:
+            work: what was asked for last; its tasks are what it says.
+            clock_ms: the time of the micro-batch, epoch ms; None where it has none.
+            on_rows: called before rows are processed.
+
+        Returns:
+            Whether more may have come than was taken.
+
+        Raises:
+            StatefulStreamsError: something that another attempt may get past.
+        """
+        with self._lock:
+            read, more = self._sources.read(work.reads)
+            if read:
+                on_rows()
+            for stage, rows in read:
+                of = [task for task in self._sources.tasks if task.stage == stage]
+                parts = rows_by_partition(self._stages[stage], [rows])
+                skipped = self._processor.process(parts, of, False, work.max_crashes, clock_ms)
+                self._sources.handed_on(stage, rows, skipped)
+            return more
+
+    @property
+    def ready(self) -> int | None:
+        """A file descriptor that can be read once something has come from a source; None while none is read."""
+        return self._sources.ready
+
+    @property
+    def lost(self) -> LostRecords:
+        """What tasks have gone on without in the sources that the worker reads itself."""
+        return self._sources.lost
+
+    def report(self, work: SlotWork, skipped: Collection[TaskId] = ()) -> tuple[TaskStatus, ...]:
+        """The status of every task.
+
+        Args:
+            skipped: those whose rows were not processed.
+        """
+        return tuple(self._report(task, task.task in skipped) for task in work.tasks)
 
     def close(self) -> None:
         """Close every store, and what else is open."""
         with self._lock:
             self._registry.close_all()
+            self._sources.close()
             self._reader.close()
             self._handover.close()
 

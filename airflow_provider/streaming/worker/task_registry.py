@@ -287,6 +287,14 @@ class TaskRegistry:
             self._react(task_id, unusable, reaction_to_error(unusable))
 
     @contextlib.contextmanager
+    def isolating_source(self, task_id: TaskId) -> Iterator[None]:
+        """Reading its source: an error that nothing gets past fails the task, the others go on."""
+        try:
+            yield
+        except StatefulStreamsError as error:
+            self._react(task_id, error, Reaction.RETRY if class_of(error) is ErrorClass.TRANSIENT else Reaction.FAIL)
+
+    @contextlib.contextmanager
     def isolating_batch(self, task_id: TaskId, attempts_left: bool) -> Iterator[None]:
         """Processing rows: some errors are worth another attempt by Spark.
 

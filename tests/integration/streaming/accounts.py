@@ -74,6 +74,8 @@ class Orders:
         self.outputs: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.state: dict[str, list[int]] = {}
         self.without_account = 0
+        self.all_named = False
+        """Whether none lacks an account from now on."""
 
     def write(self, number: int, partitions: Sequence[int]) -> None:
         """Some of them lack an account, some close theirs, and some are aborted: those never were."""
@@ -102,8 +104,11 @@ class Orders:
 
     def _order(self, partitions: Sequence[int]) -> Order:
         partition = self._chance.choice(partitions)
-        account = f"p{partition}-{self._chance.randrange(9)}" if self._chance.random() > 0.05 else None
+        account = f"p{partition}-{self._chance.randrange(9)}" if self._named() else None
         return partition, account, self._chance.choice([0, 1, 2, 3, 5, 8])
+
+    def _named(self) -> bool:
+        return self._chance.random() > 0.05 or self.all_named
 
     def _transact(self, orders: list[Order], commit: bool) -> None:
         self._producer.begin_transaction()

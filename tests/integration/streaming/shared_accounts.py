@@ -25,10 +25,18 @@ class SharedAccounts:
         bootstrap_servers: the broker's.
         folders: makes a folder for each application.
         session: knows whether a test failed since the last one was given the application.
+        read_by_workers: whether its job has no step, so that its workers read the orders themselves.
     """
 
-    def __init__(self, bootstrap_servers: str, folders: pytest.TempPathFactory, session: pytest.Session) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        folders: pytest.TempPathFactory,
+        session: pytest.Session,
+        read_by_workers: bool = False,
+    ) -> None:
         self._bootstrap_servers, self._folders, self._session = bootstrap_servers, folders, session
+        self._read_by_workers = read_by_workers
         self._accounts: Accounts | None = None
         self._failed = 0
 
@@ -40,6 +48,9 @@ class SharedAccounts:
         if self._accounts is None:
             id_ = f"accounts-{uuid.uuid4().hex[:8]}"
             self._accounts = Accounts(self._bootstrap_servers, id_, self._folders.mktemp(id_), num_tasks=6, seed=31)
+            if self._read_by_workers:
+                self._accounts.job = (*self._accounts.job, "plain")
+                self._accounts.orders.all_named = True
         make_whole(self._accounts, tasks)
         return self._accounts
 

@@ -43,6 +43,15 @@ DEAF = 5
 ALONE = ("i1",) * 6
 
 
+@pytest.fixture(scope="module", params=[False, True], ids=["spark-reads", "worker-reads"])
+def shared(
+    bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[SharedAccounts]:
+    shared = SharedAccounts(bootstrap_servers, tmp_path_factory, request.session, read_by_workers=request.param)
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
 def alone(shared: SharedAccounts) -> Accounts:
     """One instance has all tasks."""

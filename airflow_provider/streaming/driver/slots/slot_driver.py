@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.error_decision import class_of_kind, is_permanent
 from airflow_provider.errors import ErrorClass, InstanceError, StatefulStreamsError
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -28,12 +29,15 @@ from airflow_provider.streaming.driver.slots.slot_decisions import (
     wait_s,
     with_overlap,
 )
-from airflow_provider.streaming.driver.slots.slot_queries import LostInput, SlotQueries, lost_input
+from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slots.slot_report import with_query_failures
+from airflow_provider.streaming.driver.slots.worker_stay import DriverDoor
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
-from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.line import Door
+from airflow_provider.streaming.worker.tasks.lost_input import LostInput, lost_input
+from airflow_provider.streaming.worker.tasks.plan import TaskPlan, WorkerSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +63,8 @@ class SlotDriver:
         idle: gives the tasks of the instance whose sources hold nothing new.
         wait_for_tables: returns once a micro-batch of some tasks may be processed; False where that was given up
             (`TableWait.wait`).
+        sources: by stage that workers read themselves (`sources_of_workers`); no query is started for their tasks.
+        open_door: opens where a worker that stays is awaited.
     """
 
     def __init__(
@@ -72,6 +78,8 @@ class SlotDriver:
         latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         idle: Callable[[], frozenset[TaskId]] = frozenset,
         wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
+        sources: Mapping[int, WorkerSource] = MappingProxyType({}),
+        open_door: Callable[[], DriverDoor] = Door.local,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -91,6 +99,19 @@ class SlotDriver:
         self._failures = Counter[str]()
         self._failed_in_a_row = 0
         self._last_failure = ""
+        # Written under their lock, by the thread that calls.
+        self._calls = SlotCalls(
+            spark,
+            job.specs,
+            settings,
+            slot,
+            lambda: self._goal,
+            self._report,
+            idle,
+            sources,
+            open_door,
+            self._wake.set,
+        )
         self._queries = SlotQueries(
             slot,
             lambda task: job.stage(task.stage).source.topic,
@@ -98,11 +119,11 @@ class SlotDriver:
             self._find_lost,
             goes_on=job.stages[0].source.goes_on_after_loss,
             overlap=self._overlap,
+            lost=self._calls.lost,
+            read_elsewhere=self._calls.reads,
         )
-        # Written by the threads of the queries, each for its own tasks.
+        # Written by the threads of the queries, and of a worker's reports, each for its own tasks.
         self._first_calls: dict[TaskId, tuple[int, float]] = {}
-        # Written under their lock, by the thread that calls.
-        self._calls = SlotCalls(spark, job.specs, settings, slot, lambda: self._goal, self._report, idle)
         self._thread = threading.Thread(target=self._run, name=f"slot-{slot}", daemon=True)
 
     # -- the instance's thread -----------------------------------------------------------------------------------
@@ -144,7 +165,7 @@ class SlotDriver:
         return self._calls.called_for_s
 
     def first_call(self, task: TaskStatus) -> float | None:
-        """When the query that brings an active task's rows first called in its generation; None before."""
+        """When an active task's rows could first come in its generation; None before."""
         generation, at = self._first_calls.get(task.task, (None, 0.0))
         return at if generation == task.generation else None
 
@@ -289,8 +310,8 @@ class SlotDriver:
 
     def _on_batch(self, began: Mapping[TaskId, int], query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
         for plan in self._goal.tasks:
-            if plan.task in query.tasks and self._first_calls.get(plan.task, (None,))[0] != plan.generation:
-                self._first_calls[plan.task] = (plan.generation, time.monotonic())
+            if plan.task in query.tasks:
+                self._note_first_call(plan.task, plan.generation)
         # Beside the slot's calls, or the table's own task might not get its turn.
         if not self._wait_for_tables(query.tasks, lambda: query.leaving):
             return {}
@@ -301,6 +322,14 @@ class SlotDriver:
         known = self._calls.report.statuses
         return {task.partition: known[task].source_offset for task in query.tasks if task in known}
 
+    def _note_first_call(self, task: TaskId, generation: int) -> None:
+        if self._first_calls.get(task, (None,))[0] != generation:
+            self._first_calls[task] = (generation, time.monotonic())
+
     def _report(self, statuses: tuple[TaskStatus, ...]) -> None:
-        reported = with_query_failures(statuses, self._queries.failures, self._queries.lost_records)
+        for status in statuses:
+            # A worker reads a source itself as soon as its task runs.
+            if status.state is TaskState.RUNNING and self._calls.reads(status.task):
+                self._note_first_call(status.task, status.generation)
+        reported = with_query_failures(statuses, self._queries.failures, self._calls.lost.of_tasks)
         self._on_report(self._slot, reported)

@@ -9,78 +9,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.errors import InputLostError, StatefulStreamsError, StepError
+from airflow_provider.errors import StatefulStreamsError, StepError
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, query_must_end, tasks_to_query
 from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
+from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LostInput:
-    """A range of a source partition's offsets.
-
-    Args:
-        begin: the first that is lost: where the task stopped, or where its log ends that lost what the task had read.
-        end: the first that the log still has, or where the task stopped.
-        fell_back: whether the log's end lies before the place where the task stopped: what is written there now has
-            offsets that the task has processed, and is not processed.
-    """
-
-    begin: int
-    end: int
-    fell_back: bool = False
-
-    @property
-    def records(self) -> int:
-        """How many there were, at the most: not every offset is a record's."""
-        return self.end - self.begin
-
-    @property
-    def goes_on_at(self) -> int:
-        """Where a query begins that goes on without them; the worker leaves out what is before its task's position."""
-        return self.begin if self.fell_back else self.end
-
-    def error(self, topic: str, partition: int) -> InputLostError:
-        """For the policy to fail."""
-        if self.fell_back:
-            return InputLostError(
-                f"{topic}[{partition}] ends at offset {self.begin}, and the task has processed the records before "
-                f"offset {self.end}: its end fell back, by an unclean leader election or the loss of a broker's disk. "
-                f"What is written to the offsets {self.begin} to {self.end - 1} now ({self.records} records at the "
-                "most) would be skipped. To go on without them, deploy the job with on_data_loss('continue'): they are "
-                "counted in the task's status. Otherwise reset the application. Then set "
-                "unclean.leader.election.enable=false, and min.insync.replicas=2 with three replicas."
-            )
-        return InputLostError(
-            f"{topic}[{partition}]: the offsets {self.begin} to {self.end - 1} ({self.records} records at the most) "
-            "were deleted before they were read, by the topic's retention or by a person. To go on without them, "
-            "deploy the job with on_data_loss('continue'): they are counted in the task's status. Otherwise put the "
-            "records back, or reset the application. Then raise the topic's retention.ms."
-        )
-
-
-def lost_input(
-    asked: Mapping[TaskId, int | None], earliest: Mapping[int, int], latest: Mapping[int, int]
-) -> dict[TaskId, LostInput]:
-    """By task, what it lost.
-
-    Args:
-        asked: the offset of the next input record; None for the earliest there is, when nothing can be lost.
-        earliest: by partition, the first offset that the log still has.
-        latest: by partition, the offset after the last record that the log has.
-    """
-    lost = {}
-    for task, offset in asked.items():
-        if offset is None:
-            continue
-        if offset < (first := earliest.get(task.partition, 0)):
-            lost[task] = LostInput(offset, first)
-        elif offset > (end := latest.get(task.partition, offset)):
-            lost[task] = LostInput(end, offset, fell_back=True)
-    return lost
 
 
 _SURPLUS_S: Final = 300.0
@@ -135,7 +71,7 @@ class SlotQueries:
     whose own queries end again and again is given up, until a newer generation names it, or its cause may be gone
     (`retry_pause_s`).
 
-    Belongs to the slot's thread; `failures` and `lost` may be read from any.
+    Belongs to the slot's thread; `failures` may be read from any.
 
     Args:
         start: starts a query; gets its number, from 1, and by task the offset to begin at.
@@ -145,6 +81,8 @@ class SlotQueries:
         overlap: by task, where to begin instead, so that a micro-batch comes at once (`with_overlap`); not asked for
             tasks whose last query ended with an error.
         clock: monotonic seconds, by which a task that was given up is tried again.
+        lost: counts what is gone on without.
+        read_elsewhere: whether a task's source is read without a query.
     """
 
     def __init__(
@@ -156,6 +94,8 @@ class SlotQueries:
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
         clock: Callable[[], float] = time.monotonic,
+        lost: LostRecords | None = None,
+        read_elsewhere: Callable[[TaskId], bool] = lambda _: False,
     ) -> None:
         self._slot = slot
         self._topic_of = topic_of
@@ -167,17 +107,13 @@ class SlotQueries:
         self._started = 0
         self._queries: list[_Running] = []
         self._failures: Mapping[TaskId, QueryFailure] = {}
-        self._lost: Mapping[TaskId, Mapping[int, LostInput]] = {}
+        self.lost = lost or LostRecords()
+        self._read_elsewhere = read_elsewhere
 
     @property
     def failures(self) -> Mapping[TaskId, QueryFailure]:
         """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
         return self._failures
-
-    @property
-    def lost_records(self) -> Mapping[TaskId, int]:
-        """By task, how many input records it went on without since it is here. Replaced, never changed."""
-        return {task: sum(lost.records for lost in ranges.values()) for task, ranges in self._lost.items()}
 
     def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
         """End the queries that have no task left, or long one too many; forget those that ended.
@@ -215,6 +151,7 @@ class SlotQueries:
         """
         plans = {plan.task: plan for plan in goal.tasks}
         queried = {task for running in self._queries for task in running.query.tasks}
+        queried |= {task for task in plans if self._read_elsewhere(task)}
         now = self._clock()
         waiting = {task for task, failure in self._failures.items() if failure.waits(now)}
         failed = False
@@ -248,25 +185,14 @@ class SlotQueries:
         begin = dict(tasks)
         for task, lost in self._find_lost(tasks).items():
             if self._goes_on:
-                log.warning(
-                    "task %s goes on at offset %d of %s[%d]: %d records at the most, from offset %d on, %s",
-                    task, lost.end, self._topic_of(task), task.partition, lost.records, lost.begin,
-                    "are skipped, because the log's end fell back" if lost.fell_back
-                    else "were deleted before they were read",
-                )  # fmt: skip
+                log.warning("task %s %s", task, lost.told(self._topic_of(task), task.partition))
                 begin[task] = lost.goes_on_at
-                self._count(task, tasks[task], lost)
+                self.lost.count(task, lost)
             else:
                 error = lost.error(self._topic_of(task), task.partition)
                 self._note([task], Cause(type(error).__name__, str(error)), plans)
                 del begin[task]
         return begin
-
-    def _count(self, task: TaskId, offset: int | None, lost: LostInput) -> None:
-        """Once for each offset at which the task stopped: the same is found again until a commit is past it."""
-        of_task = self._lost.get(task, {})
-        known = of_task.get(offset or 0, lost)
-        self._lost = {**self._lost, task: {**of_task, offset or 0: max(known, lost, key=lambda one: one.records)}}
 
     def _note_end(
         self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan], report: SlotReport

@@ -89,6 +89,10 @@ class SlotReport:
         calm = same and all(map(_is_calm, found.values()))
         return SlotReport(found, now, self.calm + 1 if calm else 0)
 
+    def told(self, statuses: Iterable[TaskStatus]) -> SlotReport:
+        """The next one after what the worker said without being called."""
+        return dataclasses.replace(self, statuses={status.task: status for status in statuses})
+
     def failed(self, tasks: Iterable[TaskPlan], error: Exception) -> SlotReport:
         """The same after a call for these tasks did not succeed: each has the error, and is else as last known.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.streaming.worker.tasks.line import Door
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +147,16 @@ def worker_pool(spark: SparkSession, name: str) -> Iterator[None]:
     with _environment:
         spark.sparkContext.environment["STATEFUL_STREAMS_SLOT"] = name
         yield
+
+
+def open_door(spark: SparkSession) -> Door:
+    """Where a worker that stays is awaited: on this host, or where executors reach the driver anyway."""
+    context = spark.sparkContext
+    if is_local(context.master or ""):
+        return Door.local()
+    conf = context.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return Door(conf.get("spark.driver.bindAddress") or host, shown_as=host)
 
 
 class StoreHost:

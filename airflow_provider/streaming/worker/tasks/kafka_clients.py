@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord
@@ -14,9 +14,25 @@ from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition,
 from airflow_provider.changelog.writer import ConsumerGroup, TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
+from airflow_provider.kafka.column_consumer import END, ColumnConsumer, Columns, SourcePartition
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import transactional_id
 from airflow_provider.streaming.planner.stage_spec import StageSpec
+
+_SOURCE: Final[dict[str, Any]] = {
+    # A position that is not in the log is a verdict to be taken, never an offset to be made up.
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    # Unlike Java's, this client takes a record for good without.
+    "check.crcs": True,
+    # What is assigned waits for the fetch that is under way.
+    "fetch.wait.max.ms": 100,
+    # A fetch waits so long while the queue is full or an event lies in it; a second unless it is set.
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 200_000,
+    "reconnect.backoff.max.ms": 1000,
+    "allow.auto.create.topics": False,
+}
 
 
 class RestoreConsumer(Protocol):
@@ -81,11 +97,39 @@ class TaskProducer(Protocol):
         """Drop the producer; what is open is aborted by the next owner."""
 
 
+class SourceConsumer(Protocol):
+    """Reads partitions from given offsets, as `ColumnConsumer` does."""
+
+    @property
+    def ready(self) -> int:
+        """A file descriptor that can be read once something has come where nothing had lain."""
+
+    def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
+        """Read these partitions too, from these offsets on."""
+
+    def unassign(self, partitions: Collection[SourcePartition]) -> None:
+        """Read these partitions no more."""
+
+    def ends(
+        self, partitions: Collection[SourcePartition], timeout_s: float, offset: int = END
+    ) -> Mapping[SourcePartition, int]:
+        """By partition, where a reader of committed records stops now, or where its log begins."""
+
+    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
+        """What has come (`ColumnConsumer.read`)."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
 class KafkaClients(Protocol):
-    """Makes the clients by which a worker reaches its changelogs."""
+    """Makes the clients by which a worker reaches its changelogs and its sources."""
 
     def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """The one reader of all changelogs of a slot."""
+
+    def open_source(self, application_id: str) -> SourceConsumer:
+        """A consumer for the sources of a slot; it reads nothing before it is told to."""
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """A producer for one task; nothing is sent before it fences."""
@@ -100,6 +144,11 @@ class ClusterClients:
     def open_reader(self, job: StageSpec) -> RestoreConsumer:
         """See `KafkaClients`."""
         return ChangelogReader(self.connection, job.application_id, job.restore)
+
+    def open_source(self, application_id: str) -> SourceConsumer:
+        """See `KafkaClients`."""
+        own = {"group.id": application_id, "client.id": f"{application_id}-source-reader"}
+        return ColumnConsumer(_SOURCE | self.connection.to_client_config() | own)
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
         """See `KafkaClients`."""

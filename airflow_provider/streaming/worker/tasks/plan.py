@@ -1,14 +1,16 @@
-"""What the driver sends to a worker with every call."""
+"""What a slot's driver and its worker say to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.status import Role
+from airflow_provider.control.records.status import Role, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.tasks.line import LineAddress
+from airflow_provider.streaming.worker.tasks.lost_input import LostInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,8 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotPlan:
-    """Everything that a call into a worker needs; the newest is the truth, whatever the worker held before.
+class SlotWork:
+    """What a call asks of a worker; the newest is the truth, whatever the worker held before.
 
     Args:
         tasks: what to be for each task; a task that is not named is closed.
@@ -52,25 +54,87 @@ class SlotPlan:
         rows_of: tasks of one stage whose rows this call may process. A query that skipped rows of a task once, because
             the task failed, must never process later ones: they would be a gap. A new query begins where the task
             stopped.
+        reads: tasks whose sources the worker reads itself, for as long as it stays.
         idle: tasks whose sources held nothing new when that was looked for last.
         clock_ms: the driver's time of the call, epoch ms, which is that of its rows too; None where time stands still.
         number: of what is said of the tasks; another one where that has changed. None where nobody counts: it is
             looked at with each call.
+        call: the number of the call, for its answer.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+    """
+
+    tasks: tuple[TaskPlan, ...]
+    budget_s: float
+    number: int | None = None
+    call: int = 0
+    rows_of: tuple[TaskId, ...] = ()
+    reads: tuple[TaskId, ...] = ()
+    idle: frozenset[TaskId] = frozenset()
+    clock_ms: int | None = None
+    max_crashes: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSource:
+    """A source that a worker reads itself.
+
+    Args:
+        most_records: of a micro-batch, over its partitions; None for no bound of the job's.
+        timestamps: whether the rows also hold the record's timestamp.
+        goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
+    """
+
+    topic: str
+    most_records: int | None = None
+    timestamps: bool = False
+    goes_on_after_loss: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stay:
+    """That a worker does not return from a call: it answers further ones over a line, and reads its sources meanwhile.
+
+    Args:
+        line: where the driver waits for it.
+        seconds: after which it returns all the same.
+    """
+
+    line: LineAddress
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotPlan(SlotWork):
+    """Everything that a call into a worker needs: what it asks, and what is the same for all calls.
+
+    Args:
+        sources: by stage that workers read themselves; the rows of the others come with the calls.
+        stay: None for a worker that returns at once.
     """
 
     settings: InstanceSettings
     stages: Mapping[int, StageSpec]
     slot: int
-    tasks: tuple[TaskPlan, ...]
-    budget_s: float
-    number: int | None = None
-    rows_of: tuple[TaskId, ...] = ()
-    idle: frozenset[TaskId] = frozenset()
-    clock_ms: int | None = None
-    max_crashes: int = 3
+    sources: Mapping[int, WorkerSource] = field(default_factory=dict)
+    stay: Stay | None = None
 
     @property
     def any_stage(self) -> StageSpec:
         """One of the stages, for what is the same in all of them."""
         return self.stages[min(self.stages)]
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """What a call answers, and what a worker that stays says by itself.
+
+    Args:
+        call: the number of the call that it answers; None where it answers none.
+        lost: what the tasks have gone on without.
+    """
+
+    statuses: tuple[TaskStatus, ...]
+    rows: int = 0
+    bytes: int = 0
+    call: int | None = None
+    lost: tuple[tuple[TaskId, LostInput], ...] = ()

@@ -20,8 +20,7 @@ from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.worker.calls import CallReport
-from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import CallReport, TaskPlan
 from tests.builders import spark_types, task_id, task_status, topic_facts
 
 T = TypeVar("T")

@@ -30,6 +30,7 @@ from airflow_provider.streaming.worker.slot import PlanExecution
 from airflow_provider.streaming.worker.standby.changelog_follower import ChangelogFollower
 from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuties
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
+from airflow_provider.streaming.worker.tasks.kafka_clients import SourceConsumer
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.testing.in_memory_clients import InMemoryGroup, InMemoryLog, InMemoryReader, InMemoryWriter
 from tests.builders import commit_of
@@ -267,6 +268,10 @@ class Bench:
 
     def open_reader(self, job: StageSpec) -> InMemoryReader:
         return InMemoryReader(self.log)
+
+    def open_source(self, application_id: str) -> SourceConsumer:
+        """Rows come with the calls here."""
+        raise NotImplementedError
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> FailingWriter:
         self.writers.append(FailingWriter(self.log, transactional_id(APPLICATION, task_id)))

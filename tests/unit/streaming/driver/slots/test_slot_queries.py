@@ -7,8 +7,9 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal
-from airflow_provider.streaming.driver.slots.slot_queries import LostInput, SlotQueries, lost_input
+from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
+from airflow_provider.streaming.worker.tasks.lost_input import LostInput, lost_input
 from tests.unit.streaming.driver.fakes import STANDBY, FakeQuery, plan, status_of
 
 BOTH = SlotGoal((plan(0), plan(1)))
@@ -258,11 +259,11 @@ def test_lost_input_ends_its_own_task_or_is_counted_by_the_jobs_policy(goes_on: 
 
     if goes_on:
         assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 0): 12}, {TaskId(0, 1): None}]
-        assert queries.lost_records == {TaskId(0, 0): 5}
+        assert queries.lost.of_tasks == {TaskId(0, 0): 5}
         ended(started.queries[1])
         queries.tick(BOTH, REPORT)
         queries.start_missing(BOTH, REPORT)
-        assert queries.lost_records == {TaskId(0, 0): 5}
+        assert queries.lost.of_tasks == {TaskId(0, 0): 5}
     else:
         assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 1): None}]
         failure = queries.failures[TaskId(0, 0)]
@@ -308,7 +309,7 @@ def test_source_whose_end_fell_back_skips_nothing_in_silence(goes_on: bool) -> N
 
     if goes_on:
         assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 0): 4}, {TaskId(0, 1): None}]
-        assert queries.lost_records == {TaskId(0, 0): 3}
+        assert queries.lost.of_tasks == {TaskId(0, 0): 3}
     else:
         assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 1): None}]
         failure = queries.failures[TaskId(0, 0)]
@@ -326,7 +327,7 @@ def test_end_that_falls_back_is_counted_once_although_it_grows_meanwhile() -> No
         queries.tick(BOTH, REPORT)
         queries.start_missing(BOTH, REPORT)
 
-    assert queries.lost_records == {TaskId(0, 0): 3}
+    assert queries.lost.of_tasks == {TaskId(0, 0): 3}
 
 
 def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:

@@ -1,0 +1,240 @@
+"""Reads the sources of a slot's tasks in the worker, beside Spark."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.kafka.broker_error import damage_at, refusal
+from airflow_provider.kafka.column_consumer import BEGINNING, PartitionEvent, SourcePartition
+from airflow_provider.streaming.worker.tasks.kafka_clients import SourceConsumer
+from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords, lost_input
+from airflow_provider.streaming.worker.tasks.plan import WorkerSource
+from airflow_provider.streaming.worker.tasks.task import Task
+
+log = logging.getLogger(__name__)
+
+_MOST_RECORDS: Final = 400_000
+"""Of a micro-batch: so many that the commit is no more of its cost, and so few that a failover repeats little."""
+_LOOK_EVERY_S: Final = 5.0
+_LOOK_TIMEOUT_S: Final = 1.0
+_UNSURE: Final = -1
+_NOT_IN_THE_LOG: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+class SourceReader:
+    """One consumer for all sources of a slot that its worker reads.
+
+    A partition is read from where its task's store stands, which is asked of the task before each read: whatever became
+    of the rows before, the next that are handed on are those behind the last commit. So no row is left out because
+    those before it were not processed, and what would come twice is dropped by the active step.
+
+    Args:
+        sources: by stage; no two have the same topic.
+        tasks: those that are open; a view.
+        isolating: keeps one task's error from the others.
+        open_consumer: makes the consumer, when the first task is read, and another where that one brings nothing more.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[int, WorkerSource],
+        tasks: Mapping[TaskId, Task],
+        isolating: Callable[[TaskId], AbstractContextManager[None]],
+        open_consumer: Callable[[], SourceConsumer],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sources, self._tasks, self._isolating = sources, tasks, isolating
+        self._open_consumer, self._clock = open_consumer, clock
+        self._stage_of = {source.topic: stage for stage, source in sources.items()}
+        self._timed = frozenset(source.topic for source in sources.values() if source.timestamps)
+        self._consumer: SourceConsumer | None = None
+        self._stands: dict[TaskId, int | None] = {}
+        """By task that is read, the source offset at which its store stands if all that was handed on is in it.
+
+        `_UNSURE` from when rows are handed on until it is known that they were processed.
+        """
+        self._stood: dict[TaskId, int | None] = {}
+        self._reached: dict[TaskId, int] = {}
+        self._ends: Mapping[SourcePartition, int] = {}
+        self._came_at = 0.0
+        self._looked_at = 0.0
+        self._goes_on_at: dict[TaskId, tuple[int, int]] = {}
+        self.lost = LostRecords()
+        """What its tasks have gone on without."""
+
+    @property
+    def ready(self) -> int | None:
+        """A file descriptor that can be read once something has come; None while nothing is read."""
+        return None if self._consumer is None else self._consumer.ready
+
+    @property
+    def tasks(self) -> Collection[TaskId]:
+        """Those that are read; a view."""
+        return self._stands.keys()
+
+    def read(self, of: Collection[TaskId]) -> tuple[Sequence[tuple[int, pa.RecordBatch]], bool]:
+        """What has come for some tasks, of which those that run are read; waits for nothing.
+
+        Returns:
+            By stage, raw records, those of a partition one after the other; and whether more may lie ready.
+        """
+        try:
+            self._align({task for task in of if self._runs(task)})
+            if self._consumer is None or not self._stands:
+                return [], False
+            most = [source.most_records for source in self._sources.values() if source.most_records is not None]
+            columns = self._consumer.read(min([_MOST_RECORDS, *most]), self._timed)
+            for event in columns.events:
+                self._take_event(event)
+            for topic, rows in columns.rows.items():
+                self._came_at = self._clock()
+                for number in rows.column("__partition").unique().to_pylist():
+                    if (task := TaskId(self._stage_of[topic], number)) in self._stands:
+                        self._stood[task], self._stands[task] = self._stands[task], _UNSURE
+            self._look()
+        except KafkaException as error:
+            log.warning("the sources cannot be read for now, their consumer is replaced: %s", error)
+            self._drop_consumer()
+            return [], False
+        return [(self._stage_of[topic], rows) for topic, rows in columns.rows.items()], columns.more
+
+    def handed_on(self, stage: int, rows: pa.RecordBatch, skipped: Collection[TaskId]) -> None:
+        """Take note that rows were processed, but for those of some tasks, which are to come again."""
+        numbers, offsets = rows.column("__partition").to_numpy(), rows.column("__offset")
+        for end in [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]:
+            task = TaskId(stage, int(numbers[end - 1]))
+            if task not in self._stands:
+                continue
+            if task in skipped:
+                self._leave([task])
+                continue
+            following = offsets[end - 1].as_py() + 1
+            self._stands[task] = max(self._stood.pop(task) or 0, following)
+            self._reached[task] = max(self._reached[task], following)
+
+    def close(self) -> None:
+        """Read nothing more."""
+        self._drop_consumer()
+
+    def _runs(self, task: TaskId) -> bool:
+        found = self._tasks.get(task)
+        return found is not None and found.state is TaskState.RUNNING and task.stage in self._sources
+
+    def _align(self, wanted: Collection[TaskId]) -> None:
+        """Read what is wanted, each from where its store stands."""
+        left = [t for t, at in self._stands.items() if t not in wanted or self._tasks[t].source_offset != at]
+        self._leave(left)
+        new = [task for task in wanted if task not in self._stands]
+        if not new:
+            return
+        if self._consumer is None:
+            self._consumer = self._open_consumer()
+        self._consumer.assign({self._partition(task): self._begin(task) for task in new})
+        for task in new:
+            at = self._tasks[task].source_offset
+            self._stands[task], self._reached[task] = at, at or 0
+        self._came_at = self._clock()
+
+    def _begin(self, task: TaskId) -> int:
+        at = self._tasks[task].source_offset
+        stopped_at, goes_on_at = self._goes_on_at.get(task, (None, 0))
+        if at is not None and at == stopped_at:
+            return goes_on_at
+        self._goes_on_at.pop(task, None)
+        return BEGINNING if at is None else at
+
+    def _leave(self, tasks: Collection[TaskId]) -> None:
+        if tasks and self._consumer is not None:
+            self._consumer.unassign([self._partition(task) for task in tasks])
+        for task in tasks:
+            del self._stands[task], self._reached[task]
+            self._stood.pop(task, None)
+
+    def _drop_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        self._stands, self._stood, self._reached, self._ends = {}, {}, {}, {}
+        if consumer is not None:
+            consumer.close()
+
+    def _partition(self, task: TaskId) -> SourcePartition:
+        return self._sources[task.stage].topic, task.partition
+
+    def _read_tasks(self) -> Iterator[tuple[SourcePartition, TaskId]]:
+        for task in self._stands:
+            yield self._partition(task), task
+
+    # -- what is wrong -------------------------------------------------------------------------------------------
+
+    def _take_event(self, event: PartitionEvent) -> None:
+        at = event.topic, event.partition
+        task = dict(self._read_tasks()).get(at)
+        code = event.error.code()
+        if code == KafkaError._PARTITION_EOF:
+            if task is not None:
+                self._reached[task] = max(self._reached[task], event.offset)
+        elif task is not None and code in _NOT_IN_THE_LOG:
+            self._judge(task, at)
+        elif task is not None and (stopping := _stopping(event)) is not None:
+            # A client says once that it was refused, so the next try begins with another.
+            self._drop_consumer()
+            with self._isolating(task):
+                raise stopping
+        elif event.error.fatal():
+            raise KafkaException(event.error)
+        # Anything else passes: brokers come back, and a topic that is gone is found by the watch over topics.
+
+    def _judge(self, task: TaskId, at: SourcePartition) -> None:
+        """What is lost where a position is not in the log; nothing where it is there after all."""
+        assert self._consumer is not None
+        offset = self._tasks[task].source_offset
+        earliest = self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING)
+        latest = self._consumer.ends([at], _LOOK_TIMEOUT_S)
+        lost: Mapping[TaskId, LostInput] = {}
+        if at in earliest and at in latest:
+            lost = lost_input({task: offset}, {task.partition: earliest[at]}, {task.partition: latest[at]})
+        source = self._sources[task.stage]
+        self._leave([task])  # and it is read again from where it stands, or goes on
+        if task not in lost:
+            return
+        found = lost[task]
+        if source.goes_on_after_loss:
+            log.warning("task %s %s", task, found.told(*at))
+            self.lost.count(task, found)
+            self._goes_on_at[task] = (found.stopped_at, found.goes_on_at)
+        else:
+            with self._isolating(task):
+                raise found.error(*at)
+
+    def _look(self) -> None:
+        """Look for a consumer to which nothing comes any more although a log grows, and replace it."""
+        now = self._clock()
+        if self._consumer is None or min(now - self._came_at, now - self._looked_at) < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        before, partitions = self._ends, dict(self._read_tasks())
+        try:
+            self._ends = self._consumer.ends(partitions.keys(), _LOOK_TIMEOUT_S)
+        except KafkaException:
+            self._ends = {}  # brokers that do not answer stall no consumer
+            return
+        if any(end > self._reached[partitions[at]] for at, end in before.items() if at in partitions):
+            log.warning("nothing comes from %s although it grows: its consumer is replaced", sorted(self._stage_of))
+            self._drop_consumer()
+
+
+def _stopping(event: PartitionEvent) -> StatefulStreamsError | None:
+    """The error that stops a task, where it can read nothing more until somebody does something."""
+    damaged = damage_at(f"{event.topic}[{event.partition}]", event.error)
+    return damaged or refusal(event.error, f"Reading {event.topic}")

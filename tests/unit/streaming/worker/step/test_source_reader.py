@@ -1,0 +1,340 @@
+"""Which rows a worker gets that reads its sources itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.errors import AccessError, InputLostError, StatefulStreamsError, TopicDamagedError
+from airflow_provider.kafka.column_consumer import BEGINNING, END, Columns, PartitionEvent, SourcePartition
+from airflow_provider.streaming.worker.step.source_reader import SourceReader
+from airflow_provider.streaming.worker.tasks.plan import WorkerSource
+
+ONE, TWO = TaskId(0, 1), TaskId(0, 2)
+EOF, NOT_THERE = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET
+
+
+class OpenTask:
+    """A task, as much of it as is looked at here."""
+
+    def __init__(self, source_offset: int | None = None) -> None:
+        self.source_offset = source_offset
+        self.state = TaskState.RUNNING
+
+
+class Topic:
+    """A source in memory, and the consumers that were made for it."""
+
+    def __init__(self) -> None:
+        self.starts = {1: 0, 2: 0}
+        self.stops = {1: 0, 2: 0}
+        self.events: list[PartitionEvent] = []
+        self.consumers: list[MemoryConsumer] = []
+        self.brings = True
+
+    def open(self) -> MemoryConsumer:
+        self.consumers.append(MemoryConsumer(self))
+        return self.consumers[-1]
+
+    def event(self, partition: int, code: int, offset: int = 0) -> None:
+        self.events.append(PartitionEvent("in", partition, offset, KafkaError(code)))
+
+
+class MemoryConsumer:
+    """Brings each offset of the partitions as a record."""
+
+    ready = 0
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.at: dict[int, int] = {}
+        self.assigned: list[dict[int, int]] = []
+        self.closed = False
+
+    def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
+        new = {partition: offset for (_, partition), offset in offsets.items()}
+        assert self.at.keys().isdisjoint(new)
+        self.assigned.append(new)
+        self.at |= {number: self.topic.starts[number] if at == BEGINNING else at for number, at in new.items()}
+
+    def unassign(self, partitions: Collection[SourcePartition]) -> None:
+        for _, partition in partitions:
+            del self.at[partition]
+
+    def ends(
+        self, partitions: Collection[SourcePartition], timeout_s: float, offset: int = END
+    ) -> Mapping[SourcePartition, int]:
+        of = self.topic.starts if offset == BEGINNING else self.topic.stops
+        return {at: of[at[1]] for at in partitions}
+
+    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
+        events, self.topic.events = self.topic.events, []
+        found = list[tuple[int, int]]()
+        for number, at in sorted(self.at.items()):
+            stop = min(self.topic.stops[number], at + most - len(found)) if self.topic.brings else at
+            found += [(number, offset) for offset in range(at, stop)]
+            self.at[number] = max(at, stop)
+        rows = {"in": batch(found)} if found else {}
+        return Columns(rows, events, more=len(found) == most)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def batch(records: list[tuple[int, int]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "__partition": pa.array([number for number, _ in records], pa.int32()),
+            "__offset": pa.array([offset for _, offset in records], pa.int64()),
+        }
+    )
+
+
+class Bench:
+    """A reader of two tasks."""
+
+    def __init__(self, goes_on: bool = False, most: int | None = None) -> None:
+        self.topic = Topic()
+        self.tasks = {ONE: OpenTask(), TWO: OpenTask()}
+        self.errors: dict[TaskId, StatefulStreamsError] = {}
+        self.now = 100.0
+        self.reader = SourceReader(
+            {0: WorkerSource(topic="in", most_records=most, goes_on_after_loss=goes_on)},
+            cast(Any, self.tasks),
+            self._isolating,
+            self.topic.open,
+            lambda: self.now,
+        )
+
+    @contextlib.contextmanager
+    def _isolating(self, task: TaskId) -> Iterator[None]:
+        try:
+            yield
+        except StatefulStreamsError as error:
+            self.errors[task] = error
+            self.tasks[task].state = TaskState.FAILED
+
+    def read(self, *, commits: bool = True, skipped: Collection[TaskId] = ()) -> list[tuple[int, int]]:
+        """What comes; it is processed, and committed but for what is skipped."""
+        found = list[tuple[int, int]]()
+        read, self.more = self.reader.read([ONE, TWO])
+        for stage, rows in read:
+            records = list(
+                zip(rows.column("__partition").to_pylist(), rows.column("__offset").to_pylist(), strict=True)
+            )
+            found += records
+            for number, offset in records:
+                task = TaskId(stage, number)
+                if commits and task in self.reader.tasks and task not in skipped:
+                    self.tasks[task].source_offset = max(self.tasks[task].source_offset or 0, offset + 1)
+            if commits:
+                self.reader.handed_on(stage, rows, skipped)
+        return found
+
+
+def test_each_task_is_read_from_where_its_store_stands() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 3, 2: 2}
+    bench.tasks[TWO].source_offset = 1
+
+    assert bench.read() == [(1, 0), (1, 1), (1, 2), (2, 1)]
+    bench.topic.stops = {1: 4, 2: 2}
+    assert bench.read() == [(1, 3)]
+    assert bench.topic.consumers[0].assigned == [{1: BEGINNING, 2: 1}], "it went on reading"
+
+
+def test_only_tasks_that_run_are_read() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 1, 2: 1}
+    bench.tasks[ONE].state = TaskState.RESTORING
+
+    assert bench.read() == [(2, 0)]
+    bench.tasks[ONE].state, bench.tasks[TWO].state = TaskState.RUNNING, TaskState.FOLLOWING
+    bench.topic.stops = {1: 1, 2: 2}
+    assert bench.read() == [(1, 0)]
+    assert set(bench.reader.tasks) == {ONE}
+
+
+def test_rows_that_were_not_committed_come_again() -> None:
+    """An error of the batch went through: nobody said what became of its rows."""
+    bench = Bench()
+    bench.topic.stops = {1: 2, 2: 0}
+
+    assert bench.read(commits=False) == [(1, 0), (1, 1)]
+    assert bench.read() == [(1, 0), (1, 1)]
+    assert bench.read() == []
+
+
+def test_rows_of_a_task_that_was_skipped_come_again_and_those_of_others_do_not() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 2, 2: 2}
+
+    bench.read(skipped={ONE})
+
+    assert bench.read() == [(1, 0), (1, 1)]
+
+
+def test_store_that_went_on_elsewhere_is_followed() -> None:
+    """Another instance owned the task meanwhile, or an error lost what was committed last."""
+    bench = Bench()
+    bench.topic.stops = {1: 2, 2: 0}
+    bench.read()
+    bench.topic.stops = {1: 9, 2: 0}
+
+    bench.tasks[ONE].source_offset = 7
+    assert bench.read() == [(1, 7), (1, 8)]
+    bench.tasks[ONE].source_offset = 8
+    assert bench.read() == [(1, 8)]
+
+
+def test_micro_batch_is_bounded_and_says_that_there_is_more() -> None:
+    bench = Bench(most=3)
+    bench.topic.stops = {1: 5, 2: 0}
+
+    assert bench.read() == [(1, 0), (1, 1), (1, 2)]
+    assert bench.more
+    assert bench.read() == [(1, 3), (1, 4)]
+    assert not bench.more
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["fail", "continue"])
+def test_input_that_was_deleted_fails_the_task_or_is_counted(goes_on: bool) -> None:
+    bench = Bench(goes_on)
+    bench.tasks[ONE].source_offset = 2
+    bench.topic.starts, bench.topic.stops = {1: 5, 2: 0}, {1: 7, 2: 1}
+    bench.topic.brings = False
+    bench.read()
+    bench.topic.event(1, NOT_THERE)
+    bench.read()
+    bench.topic.brings = True
+
+    if goes_on:
+        assert bench.read() == [(1, 5), (1, 6), (2, 0)]
+        assert bench.reader.lost.of_tasks == {ONE: 3}
+        assert bench.read() == [], "it goes on behind them"
+    else:
+        assert bench.read() == [(2, 0)]
+        assert isinstance(bench.errors[ONE], InputLostError)
+        assert "in[1]: the offsets 2 to 4 (3 records at the most)" in str(bench.errors[ONE])
+
+
+def test_end_that_fell_back_is_counted_once_and_what_is_written_there_is_left_to_the_active_step() -> None:
+    bench = Bench(goes_on=True)
+    bench.tasks[ONE].source_offset = 7
+    bench.topic.stops = {1: 4, 2: 0}
+    bench.read()
+    bench.topic.event(1, NOT_THERE)
+    bench.read()
+    bench.topic.stops = {1: 6, 2: 0}
+
+    assert bench.read() == [(1, 4), (1, 5)]
+    bench.topic.stops = {1: 9, 2: 0}
+    assert bench.read() == [(1, 6), (1, 7), (1, 8)]
+    assert bench.tasks[ONE].source_offset == 9
+    assert bench.reader.lost.of_tasks == {ONE: 3}
+
+
+def test_position_that_is_there_after_all_is_read() -> None:
+    bench = Bench()
+    bench.topic.brings = False
+    bench.topic.stops = {1: 1, 2: 0}
+    bench.read()
+    bench.topic.event(1, NOT_THERE)
+    bench.read()
+    bench.topic.brings = True
+
+    assert bench.read() == [(1, 0)]
+    assert not bench.errors
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessError), (KafkaError._BAD_MSG, TopicDamagedError)],
+)
+def test_what_somebody_has_to_see_to_stops_the_task_and_is_tried_by_another_consumer(
+    code: int, kind: type[StatefulStreamsError]
+) -> None:
+    """A client says once that it was refused."""
+    bench = Bench()
+    bench.read()
+    bench.topic.event(1, code)
+    bench.topic.stops = {1: 1, 2: 1}
+    bench.read()
+
+    assert isinstance(bench.errors[ONE], kind)
+    assert bench.topic.consumers[0].closed
+    assert bench.read() == [(2, 0)], "the other task goes on"
+    bench.tasks[ONE].state = TaskState.RUNNING
+    assert bench.read() == [(1, 0)]
+    assert len(bench.topic.consumers) == 2
+
+
+def test_brokers_that_are_away_are_waited_for() -> None:
+    bench = Bench()
+    bench.read()
+    bench.topic.event(-1, KafkaError._ALL_BROKERS_DOWN)
+    bench.topic.event(1, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    bench.read()
+
+    assert not bench.errors
+    assert len(bench.topic.consumers) == 1
+
+
+def test_consumer_to_which_nothing_comes_although_the_log_grows_is_replaced() -> None:
+    bench = Bench()
+    bench.topic.brings = False
+    bench.topic.stops = {1: 3, 2: 0}
+    for _ in range(3):
+        bench.read()
+        bench.now += 6.0
+
+    bench.topic.brings = True
+    assert bench.read() == [(1, 0), (1, 1), (1, 2)]
+    assert [consumer.closed for consumer in bench.topic.consumers] == [True, False]
+
+
+def test_consumer_at_the_end_of_a_log_is_left_alone() -> None:
+    """Behind the last record lie markers, which no reader sees."""
+    bench = Bench()
+    bench.topic.brings = False
+    bench.topic.stops = {1: 3, 2: 0}
+    bench.read()
+    bench.topic.event(1, EOF, offset=3)
+    for _ in range(4):
+        bench.read()
+        bench.now += 6.0
+
+    assert len(bench.topic.consumers) == 1
+
+
+def test_consumer_that_fails_is_replaced() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 1, 2: 0}
+
+    class Failing(MemoryConsumer):
+        def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    bench.topic.open, working = (lambda: Failing(bench.topic)), bench.topic.open  # type: ignore[method-assign]
+    bench.reader._open_consumer = bench.topic.open  # noqa: SLF001
+    assert bench.read() == []
+    bench.reader._open_consumer = working  # noqa: SLF001
+    assert bench.read() == [(1, 0)]
+
+
+def test_nothing_is_opened_where_nothing_is_read() -> None:
+    bench = Bench()
+    for task in bench.tasks.values():
+        task.state = TaskState.FOLLOWING
+
+    assert bench.read() == []
+    assert bench.reader.ready is None
+    assert not bench.topic.consumers
