@@ -155,6 +155,12 @@ class Message:
     def __init__(self, at: Partition, offset: int, record: Record | None, error: KafkaError | None = None) -> None:
         self._at, self._offset, self._record, self._error = at, offset, record, error
 
+    @property
+    def record(self) -> Record:
+        """The model's."""
+        assert self._record is not None
+        return self._record
+
     def error(self) -> KafkaError | None:
         return self._error
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulation import product, spark
+from tests.simulation.columns import Door
 from tests.simulation.job import APPLICATION
 from tests.simulation.kernel import EPOCH_S, Kernel, Process
 from tests.simulation.product import (
     CONNECTION,
-    CallReport,
     ControlReader,
     ControlWriter,
     Heartbeat,
@@ -183,7 +183,7 @@ class Host:
         stop = instance._stop  # noqa: SLF001 - as a command or SIGTERM does
         self.stop = stop.set
         job = self.world.job
-        session: Any = spark.Session(workers, self.cores, self._report)
+        session: Any = spark.Session(workers, self.cores)
         with ControlReader(CONNECTION, APPLICATION, statuses=False, follows=True) as control:
             control.read_to_end()
             slots: list[Any] = []
@@ -199,7 +199,7 @@ class Host:
             slots += [
                 SlotDriver(
                     session, job, settings, number, heartbeat.report, spark.earliest, spark.latest,
-                    lambda: progress.idle,
+                    lambda: progress.idle, sources=self.world.sources_of_workers, open_door=Door,
                 )
                 for number in range(count)
             ]  # fmt: skip
@@ -220,9 +220,6 @@ class Host:
                     progress.stop()
                     for slot in slots:
                         slot.stop(10.0)
-
-    def _report(self, statuses: Any) -> bytes:
-        return product.to_json(CallReport(statuses))
 
     # -- its disk ------------------------------------------------------------------------------------------------
 

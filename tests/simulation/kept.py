@@ -108,28 +108,32 @@ KEPT: Final = (
     Kept(
         "PublisherReadsFenced",
         "generations grow",
-        17,
+        10,
         (
-            Fault(at=1.423, kind="pause_publisher", target=3, what="init", seconds=0.5, count=2),
-            Fault(at=2.028, kind="two_failovers", target=6),
+            Fault(at=0.447, kind="pause_publisher", target=0, what="init", seconds=2.0, count=3),
+            Fault(at=0.8, kind="two_failovers", target=6),
         ),
+        TINY,
     ),
     Kept("Forget", "unanswered incident", 1, (Fault(at=0.612, kind="create_again", target=6, what="assignment"),)),
     Kept(
         "TopicIds",
         "liveness",
-        11,
-        (Fault(at=0.432, kind="create_again", target=11, what="assignment", count=2),),
+        119,
+        (
+            Fault(at=0.745, kind="create_again", target=1, what="assignment", count=2),
+            Fault(at=0.8, kind="assign_again", target=10, what="balance"),
+        ),
         TINY,
     ),
     Kept(
         "CarriedOut",
         "liveness",
-        6896,
+        12992,
         (
-            Fault(at=6.977, kind="fail_over_by_hand", target=5),
-            Fault(at=8.083, kind="fail_over_by_hand", target=8),
-            Fault(at=8.725, kind="unclean_leader", target=1, what="assignment", seconds=5.0, count=3),
+            Fault(at=2.702, kind="fail_over_by_hand", target=0, count=2),
+            Fault(at=11.416, kind="fail_over_by_hand", target=5),
+            Fault(at=11.769, kind="unclean_leader", target=2, what="assignment", seconds=0.1, count=2),
         ),
         LONG,
     ),
@@ -168,12 +172,12 @@ KEPT: Final = (
     Kept(
         "OwnInItsPlace",
         "store is a prefix",
-        115,
+        128,
         (
-            Fault(at=0.929, kind="cut_changelog", target=7, what="changelog", seconds=5.0),
-            Fault(at=1.2, kind="pause", target=0, seconds=6.0),
+            Fault(at=5.699, kind="cut_changelog", target=9, what="changelog", seconds=0.1, count=3),
+            Fault(at=6.0, kind="cut_in", target=7, seconds=4.0, count=2),
         ),
-        TINY,
+        LONG,
     ),
     Kept(
         "LookBeforeCommit",
@@ -197,7 +201,7 @@ KEPT: Final = (
         TINY,
     ),
     Kept("LeastTime", "liveness", 117, ()),
-    Kept("TimeStays", "unanswered incident", 37, ()),
+    Kept("TimeStays", "liveness", 117, (), TINY),
     Kept("Tombstones", "store is a prefix", 7, (Fault(at=2.571, kind="kill", target=1, count=3),)),
     Kept("ToTheEnd", "aborted read", 7, (Fault(at=2.571, kind="flip_bit", target=1, count=3),)),
 )

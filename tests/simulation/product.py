@@ -20,7 +20,7 @@ import confluent_kafka.admin
 import confluent_kafka.aio
 import rocksdict
 
-from tests.simulation import clients, disk, threads
+from tests.simulation import clients, columns, disk, threads
 from tests.simulation.kernel import the
 
 
@@ -93,6 +93,7 @@ from airflow_provider.control.topics.view import ControlView  # noqa: E402
 from airflow_provider.control.topics.writer import ControlWriter  # noqa: E402
 from airflow_provider.errors import AssignmentError, StatefulStreamsError  # noqa: E402
 from airflow_provider.failpoint import FailPoint, FailPoints  # noqa: E402
+from airflow_provider.kafka import column_consumer  # noqa: E402
 from airflow_provider.kafka.connection import KafkaConnection  # noqa: E402
 from airflow_provider.kafka.names import (  # noqa: E402
     assignment_topic,
@@ -122,9 +123,10 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob, Compile
 from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read  # noqa: E402
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec  # noqa: E402
 from airflow_provider.streaming.worker import slot as slot_module  # noqa: E402
-from airflow_provider.streaming.worker.calls import CallReport  # noqa: E402
+from airflow_provider.streaming.worker.calls import answer_of  # noqa: E402
 from airflow_provider.streaming.worker.slot import Slot  # noqa: E402
 from airflow_provider.streaming.worker.tasks import handover as handover_module  # noqa: E402
+from airflow_provider.streaming.worker.tasks.plan import CallReport, WorkerSource  # noqa: E402
 from airflow_provider.streaming.worker.tasks.task import TaskLife  # noqa: E402
 from airflow_provider.triggers import IncidentTrigger  # noqa: E402
 
@@ -210,6 +212,7 @@ REPLACED: tuple[tuple[object, object], ...] = (
     (confluent_kafka.Consumer, clients.Consumer),
     (confluent_kafka.aio.AIOConsumer, clients.AIOConsumer),
     (confluent_kafka.admin.AdminClient, clients.AdminClient),
+    (column_consumer.ColumnConsumer, columns.ColumnConsumer),
     (rocksdict.Rdict, disk.Rdict),
     (rocksdict.WriteBatch, disk.Batch),
     (rocksdict.ReadOptions, disk.ReadOptions),
@@ -307,7 +310,9 @@ __all__ = [
     "TaskState",
     "Timeouts",
     "TopicFacts",
+    "WorkerSource",
     "answer_incidents",
+    "answer_of",
     "apply_record",
     "assignment_topic",
     "bind",

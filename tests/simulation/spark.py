@@ -11,44 +11,19 @@ import pyarrow as pa
 
 from tests.simulation import clients
 from tests.simulation.broker import Partition, Record, Refused
+from tests.simulation.columns import call_driver, rows_of
 from tests.simulation.kernel import Process, Waiters, the
-from tests.simulation.product import Slot, StatefulStreamsError, TaskId, slot_driver_module
+from tests.simulation.product import (
+    CallReport,
+    Slot,
+    StatefulStreamsError,
+    TaskId,
+    answer_of,
+    slot_driver_module,
+    to_json,
+)
 
 SOURCE = "orders"
-_TYPES = {
-    "__partition": pa.int32(),
-    "__offset": pa.int64(),
-    "__source_key": pa.binary(),
-    "__filtered": pa.int32(),
-    "__corrupt": pa.string(),
-    "__key": pa.binary(),
-}
-_SCHEMA = pa.schema(list(_TYPES.items()))
-
-
-def rows_of(records: list[tuple[int, Record]], source: Any) -> pa.RecordBatch:
-    """The rows of a micro-batch, of records by partition."""
-    partitions, offsets = [number for number, _ in records], [record.offset for _, record in records]
-    size = len(records)
-    key = pa.array([record.key for _, record in records], pa.binary())
-    if source.decoded_by_worker:
-        raw = {
-            "__partition": pa.array(partitions, pa.int32()),
-            "__offset": pa.array(offsets, pa.int64()),
-            "__source_key": key,
-            "__value": pa.array([record.value for _, record in records], pa.binary()),
-        }
-        return pa.RecordBatch.from_pydict(raw)
-    columns = [
-        pa.array(partitions, pa.int32()),
-        pa.array(offsets, pa.int64()),
-        key,
-        pa.nulls(size, pa.int32()),
-        pa.nulls(size, pa.string()),
-        key,
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
-
 
 PROGRAMMING = (RuntimeError, AssertionError, AttributeError, LookupError, TypeError, NameError, ValueError)
 
@@ -105,7 +80,12 @@ class Workers:
             try:
                 if plan.slot not in self.slots:
                     self.slots[plan.slot] = Slot(plan)
-                answer["statuses"] = self.slots[plan.slot].call(plan, rows, False)
+                of = self.slots[plan.slot]
+                answer["report"] = (
+                    CallReport(of.call(plan, rows, False), call=plan.call)  # without a thread that takes rows ahead
+                    if plan.stay is None
+                    else answer_of(of, plan, rows, False, call_driver)
+                )
             except Exception as error:
                 raised(error)
                 answer["error"] = error
@@ -119,9 +99,9 @@ class Workers:
         process.on_death.remove(on_death)  # behind it are the stores that the call has opened
         if "error" in answer:
             raise answer["error"]
-        if "statuses" not in answer:
+        if "report" not in answer:
             raise WorkerDied("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)")
-        return answer["statuses"]
+        return answer["report"]
 
 
 class Frame:
@@ -142,18 +122,14 @@ class Frame:
         return SimpleNamespace(collect=lambda: self._collect(plan))
 
     def _collect(self, plan: Any) -> list[Any]:
-        return [SimpleNamespace(report=self._session.report(self._session.workers.call(plan, self._rows)))]
+        return [SimpleNamespace(report=to_json(self._session.workers.call(plan, self._rows)))]
 
 
 class Session:
-    """A `SparkSession`, as much of it as a slot uses.
+    """A `SparkSession`, as much of it as a slot uses."""
 
-    Args:
-        report: makes the bytes that a call answers.
-    """
-
-    def __init__(self, workers: Workers, cores: int, report: Callable[[Any], bytes]) -> None:
-        self.workers, self.report = workers, report
+    def __init__(self, workers: Workers, cores: int) -> None:
+        self.workers = workers
         self.conf = SimpleNamespace(get=lambda *_: "", set=lambda *_: None)
         self.sparkContext = SimpleNamespace(master=f"local[{cores}]", environment={}, defaultParallelism=cores)
 

@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any, cast
 
-from tests.simulation import clients, disk, product, windows
+from tests.simulation import clients, columns, disk, product, windows
 from tests.simulation import kernel as kernels
 from tests.simulation.airflow import Airflow
 from tests.simulation.broker import Broker, Partition
@@ -25,6 +25,7 @@ from tests.simulation.product import (
     Role,
     TaskId,
     TaskState,
+    WorkerSource,
     apply_record,
     assignment_topic,
     status_topic,
@@ -38,6 +39,8 @@ _STAGED_EVERY, _STAGED = 16, 5
 """Of sixteen seeds that follow each other one has a job of two stages."""
 _CORRECTED = frozenset({"ConfigurationError", "ProcessError", "TopicMismatchError"})
 """What a person corrects, and then deploys again."""
+_READ_BY_WORKERS = 1 / 2
+"""Of so many schedules the workers read the sources, and stay; of the others Spark does."""
 _WITH_ROCKSDB = 1 / 64
 """Of so many schedules RocksDB itself is a part: to open it takes longer than most of them."""
 
@@ -78,6 +81,11 @@ class World:
         else:
             self.oracle = Oracle(self.partitions)
             self.job = compiled(self.partitions, retention_ms)
+        self.sources_of_workers = (
+            {stage.number: WorkerSource(topic=stage.source.topic) for stage in self.job.stages}
+            if Random(f"{seed}/reads").random() < _READ_BY_WORKERS
+            else {}
+        )
         self.sources = [(stage.source.topic, task.partition) for stage in self.job.stages for task in stage.tasks]
         self.changelogs = [(stage.spec.changelog, task.partition) for stage in self.job.stages for task in stage.tasks]
         self.judge = Judge(self, self.oracle)
@@ -124,6 +132,7 @@ class World:
         kernels.use(self.kernel)
         clients.use(self.net)
         disk.use(self.disk)
+        columns.use({stage.source.topic: stage.source for stage in self.job.stages})
         product.Handover.held.clear()
 
     def begin(self, until: float) -> None:

@@ -213,13 +213,19 @@ class Accounts:
         return []
 
     def worker_of(self, name: str, task: int) -> psutil.Process:
-        """The Python worker that has a task's store open."""
+        """The Python worker that has a task's store open; one that is being replaced is waited for."""
         store = str(self.directory(name).database(TaskId(0, task)))
-        for process in self.processes(name):
-            with contextlib.suppress(psutil.Error):
-                if any(file.path.startswith(store) for file in process.open_files()):
-                    return process
-        raise AssertionError(f"no process of {name} holds {store}")
+
+        def holder() -> psutil.Process | None:
+            for process in self.processes(name):
+                with contextlib.suppress(psutil.Error):
+                    if any(file.path.startswith(store) for file in process.open_files()):
+                        return process
+            return None
+
+        found = wait_until(holder, 10, f"a process of {name} to hold {store}")
+        assert found is not None
+        return found
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the whole instance: driver, JVM and workers; its launcher is left alone and tells of an end."""
