@@ -276,10 +276,13 @@ def commit_chain(
                 verdict.differences["generation went back"].append(
                     f"{where}: {generation} of {instance} after {before['generation']} of {before['instance']}"
                 )
-            if reached(commit, source) <= reached(before, source):
+            records = reached(commit, source) - reached(before, source)
+            counted = commit["processed"] - before["processed"]
+            if records < 0:
                 verdict.differences["source offset went back"].append(f"{where}: {commit} after {before}")
-            if commit["processed"] <= before["processed"]:
-                verdict.differences["count went back"].append(f"{where}: {commit} after {before}")
+            # One that only tells the time, to those who wait for it, is of no record and counts none.
+            if (counted <= 0) if records else counted:
+                verdict.differences["count is not of its records"].append(f"{where}: {commit} after {before}")
         last[partition] = commit
     verdict.compared["commits"] = verdict.compared.get("commits", 0) + number
     return last

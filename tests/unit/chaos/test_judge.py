@@ -121,6 +121,11 @@ def test_good_run_is_right() -> None:
     }  # fmt: skip
 
 
+def test_commit_that_only_tells_the_time_is_right() -> None:
+    right = good()
+    assert judge(dataclasses.replace(right, changelog=[*right.changelog, commit(7, 2, "i2", 6, 6)])).right
+
+
 def letter(of: Record, offset: int = 0) -> Record:
     headers = {"partition": str(of.partition).encode(), "offset": str(of.offset).encode()}
     return dataclasses.replace(
@@ -234,7 +239,8 @@ def test_closed_account_begins_anew() -> None:
         pytest.param(kept_key, "state wrong", id="deleted-key-came-back"),
         pytest.param(other_commit(5, commit(6, 1, "i2", 6, 6)), "two owners", id="two-owners-in-one-generation"),
         pytest.param(other_commit(2, commit(2, 3, "i1", 3, 3)), "generation went back", id="zombie-committed-late"),
-        pytest.param(other_commit(5, commit(6, 2, "i2", 3, 6)), "source offset went back", id="offset-went-back"),
+        pytest.param(other_commit(5, commit(6, 2, "i2", 2, 6)), "source offset went back", id="offset-went-back"),
+        pytest.param(other_commit(5, commit(6, 2, "i2", 3, 6)), "count is not of its records", id="no-record-counted"),
         pytest.param(other_commit(5, commit(6, 2, "i2", 6, 6, 2)), "sequence went back", id="sequence-came-again"),
         pytest.param(other_commit(5, commit(6, 2, "i2", 6, 7)), "miscounted", id="counted-twice"),
         pytest.param(
