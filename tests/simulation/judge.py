@@ -107,6 +107,8 @@ class Judge:
         self._fenced: dict[TaskId, float] = {}
         self.compacted_at: dict[Partition, int] = {}
         """Its end when it was compacted last."""
+        self.cut_changelogs: set[Partition] = set()
+        """Those of which a new leader lacked a part."""
         self._ahead: dict[int, bytes] = {}
         """By task, the last commit that its changelog has lost, until there is another."""
         self._repeats = False
@@ -204,6 +206,7 @@ class Judge:
         if left:
             self._newest[number] = commit_of(left[-1])
         self.compacted_at[at] = min(self.compacted_at.get(at, 0), log.end)
+        self.cut_changelogs.add(at)
         self._world.kernel.passed(f"cut {at[0]}")
 
     @staticmethod
