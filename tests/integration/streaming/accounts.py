@@ -324,9 +324,12 @@ class Accounts:
         except AssertionError as error:
             statuses = "\n".join(f"{name}: {status}" for name, status in self.view.statuses.items())
             copies = "; ".join(
-                f"{name} {one.task} {one.role.value} {one.state.value} lag {one.lag_records} {one.error or ''}"
+                f"{name} {status.state.value} {status.error or ''} "
+                + ", ".join(
+                    f"{one.task} {one.role.value} {one.state.value} lag {one.lag_records} {one.error or ''}"
+                    for one in status.tasks
+                )
                 for name, status in self.view.statuses.items()
-                for one in status.tasks
             )
             logs = "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in self._launched)
             stacks = "\n".join(f"--- {name}\n{self._stacks(name)}" for name in self._launched)

@@ -74,7 +74,7 @@ def test_state_goes_on_under_a_changed_job_or_is_refused_and_left_alone(accounts
     assert len(records_of(accounts.connection.bootstrap_servers, accounts.changelog)) == written
 
     deploy(accounts, "first")
-    accounts.wait(lambda: len(outputs(accounts)) == 3, "the order that was left alone")
+    accounts.wait(lambda: len(outputs(accounts)) == 3, "the order that was left alone", 120)
     assert outputs(accounts)[-1] == {"account": "ann", "n": 3, "total": 900, "last": "ann"}
     last = commits(records_of(accounts.connection.bootstrap_servers, accounts.changelog), 0)[-1]
     assert last["signature"]["state"]["layouts"] == [[0, 1, 2], [0, 1, 2, 3]]
