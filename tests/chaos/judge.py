@@ -276,12 +276,12 @@ def commit_chain(
                 verdict.differences["generation went back"].append(
                     f"{where}: {generation} of {instance} after {before['generation']} of {before['instance']}"
                 )
-            records = reached(commit, source) - reached(before, source)
+            read = reached(commit, source) - reached(before, source)
             counted = commit["processed"] - before["processed"]
-            if records < 0:
+            if read < 0:
                 verdict.differences["source offset went back"].append(f"{where}: {commit} after {before}")
             # One that only tells the time, to those who wait for it, is of no record and counts none.
-            if (counted <= 0) if records else counted:
+            if (counted <= 0) if read else counted:
                 verdict.differences["count is not of its records"].append(f"{where}: {commit} after {before}")
         last[partition] = commit
     verdict.compared["commits"] = verdict.compared.get("commits", 0) + number

@@ -141,11 +141,7 @@ class WorkerStay:
             StayOverError: the stay ended before.
             Exception: of Spark or of the worker.
         """
-        if self._line is not None:
-            try:
-                self._line.send(to_json(work))
-            except LineLostError:
-                log.debug("the line was lost: the worker returns, or has died")
+        self._say(to_json(work))
         return self.answer_to(work.call)
 
     def answer_to(self, call: int) -> CallReport:
@@ -174,17 +170,20 @@ class WorkerStay:
             Exception: of Spark or of the worker.
         """
         self._door.close()
-        if self._line is not None:
-            try:
-                self._line.send(HANG_UP)
-            except LineLostError:
-                log.debug("the line was lost: the worker returns, or has died")
+        self._say(HANG_UP)
         while not self.over:
             self._changed.clear()
             if not self.over:
                 self._changed.wait(_LOOK_S)
         if self._error is not None:
             raise self._error
+
+    def _say(self, word: bytes) -> None:
+        if self._line is not None:
+            try:
+                self._line.send(word)
+            except LineLostError:
+                log.debug("the line was lost: the worker returns, or has died")
 
     # -- its threads ---------------------------------------------------------------------------------------------
 
