@@ -31,8 +31,6 @@ from airflow_provider.kafka.transactional_producer import TransactionalProducer
 log = logging.getLogger(__name__)
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-# What a client says of a transaction in which an earlier request, made in its background, failed.
-_SILENT = frozenset({KafkaError._FATAL, KafkaError._STATE})
 _GRACE_S = 2.0
 
 
@@ -247,7 +245,7 @@ class TransactionalWriter:
             self._producer.commit()
             self._producer.client.poll(0)
         except KafkaException as error:
-            cause = self._cause(error)
+            cause = self._producer.cause(error)
             self._abort(cause)
             raise self._typed(cause, topics, record) from error
         except TopicMismatchError:
@@ -287,15 +285,6 @@ class TransactionalWriter:
                 f"{self._timeout_s:g} s: check that the brokers answer. The task is owned again and goes on from its "
                 "last commit."
             ) from error
-
-    def _cause(self, error: KafkaException) -> KafkaException:
-        """Why the client refuses everything, where all that it says is that it does: a new transaction is told why."""
-        if error.args[0].code() in _SILENT:
-            try:
-                self._producer.client.begin_transaction()
-            except KafkaException as cause:
-                return cause
-        return error
 
     def _abort(self, error: KafkaException) -> None:
         if error.args[0].txn_requires_abort():

@@ -34,6 +34,8 @@ def flush(producer: Producer, timeout_s: float) -> int:
         raise cause from None
 
 
+_SILENT: Final = frozenset({KafkaError._FATAL, KafkaError._STATE})
+"""What a client says of a transaction in which an earlier request, made in its background, failed."""
 _BACKOFF_MS: Final = 1_000
 _JITTER: Final = 0.2
 _ONCE_S: Final = _BACKOFF_MS * (1 - _JITTER) / 1000
@@ -148,6 +150,15 @@ class TransactionalProducer:
         """
         with self._ending():
             self.client.abort_transaction(self._timeout_s)
+
+    def cause(self, error: KafkaException) -> KafkaException:
+        """Why the client refuses everything, where all that it says is that it does: a new transaction is told why."""
+        if error.args[0].code() in _SILENT:
+            try:
+                self.client.begin_transaction()
+            except KafkaException as cause:
+                return cause
+        return error
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

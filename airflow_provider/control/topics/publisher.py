@@ -130,7 +130,8 @@ class AssignmentPublisher:
             for value in beside:
                 self._produce(value)
             self._producer.commit()
-        except KafkaException as error:
+        except KafkaException as raised:
+            error = self._producer.cause(raised)
             if (refused := _refusal(error, self._application_id)) is not None:
                 raise refused from error
             if error.args[0].code() in _FENCED or error.args[0].fatal():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
@@ -16,6 +17,7 @@ from airflow_provider.control.history.topic import write_history
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord
 from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.control.topics.publisher import AssignmentPublisher
 from airflow_provider.control.topics.writer import ControlWriter, write_control
 from airflow_provider.errors import AccessError, ConfigurationError
 from airflow_provider.kafka.names import history_topic
@@ -122,6 +124,22 @@ def test_right_that_is_lacked_is_named_also_where_the_client_knows_it_before_it_
         for _ in range(2):
             with pytest.raises(AccessError, match=HISTORY.format(application.id)):
                 writer.write(record)
+
+
+def test_publisher_names_the_right_that_it_lacks_where_it_is_refused_while_it_still_writes(
+    application: Application, guarded: GuardedBroker
+) -> None:
+    source, sink = f"{application.id}-source", f"{application.id}-sink"
+    guarded.grant(application.id, Role.AIRFLOW, source=source, sink=sink)
+    guarded.deny(ResourceType.TOPIC, history_topic(application.id), AclOperation.WRITE)
+    drill = HistoryRecord(
+        application_id=application.id, kind=HistoryKind.DRILL, id="e", cause="crash", at_ms=now_ms(), by="test"
+    )
+    publisher = AssignmentPublisher(guarded.user, application.id)
+
+    # To make ready this many takes far longer than the brokers' refusal of the first.
+    with pytest.raises(AccessError, match=r"Describe and Write on the topics .*-history"):
+        publisher.publish(None, *[drill] * 100_000)
 
 
 def test_viewers_drill_of_a_whole_application_injures_nothing(
