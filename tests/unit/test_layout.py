@@ -46,6 +46,7 @@ FORBIDDEN = {
     "launch": {SPARK, AIRFLOW, "rocksdict", OURS + "streaming", OURS + "changelog", OURS + "state"},
     "streaming": {AIRFLOW, *(OURS + part for part in ("operators", "sensors", "jars", "kit"))},
     **{f"streaming/{part}": {KAFKA} for part in ("terms", "json", "operations", "aggregates", "joins", "language")},
+    "streaming/expressions": {KAFKA, SPARK},
     "streaming/planner": {KAFKA, SPARK},
     "streaming/worker": {OURS + "streaming.planner.compiled_job"},
     "testing": {
@@ -268,6 +269,7 @@ FLOORS = (
     "hooks",
     "streaming/terms",
     "streaming/json",
+    "streaming/expressions",
     "streaming/operations",
     "streaming/aggregates",
     "streaming/joins",

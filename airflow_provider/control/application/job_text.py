@@ -18,6 +18,7 @@ def description_text(job: JobDescription) -> str:
     for stage in job.stages:
         tasks = "" if stage.partitions is None else f", {stage.partitions} task{'' if stage.partitions == 1 else 's'}"
         lines += [f"stage {stage.number}: {stage.name}{tasks}", f"  reads   {stage.source}"]
+        lines += [] if stage.rows is None else [f"  rows    {stage.rows}"]
         lines += [f"  step    {step}" for step in stage.steps]
         lines += [f"  key     {stage.key}", f"  does    {stage.operation}"]
         kept = "" if stage.store_kind == ROCKSDB else f", kept by {stage.store_kind}"

@@ -61,6 +61,7 @@ class StageDescription:
         further_outputs: topics that get the same records.
         named_outputs: by topic that gets those of an output with a name, that name.
         partitions: of its source, as many as it has tasks; None while that is not known.
+        rows: who decodes its records and takes the steps, and why it is Spark; None while that is not known.
         signature: what its state means, and what it reads over an internal topic, as far as that is known without
             Spark: without types; None where an earlier version of this package described it.
     """
@@ -77,6 +78,7 @@ class StageDescription:
     further_outputs: tuple[str, ...] = ()
     named_outputs: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
+    rows: str | None = None
     signature: StoreSignature | None = None
 
     @property

@@ -124,7 +124,8 @@ class Instance:
             host = StoreHost(spark, self._settings.instance)
             check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
-            job = compile_job(self._job, facts, functools.partial(types_of_source, spark))
+            ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
+            job = compile_job(self._job, facts, functools.partial(types_of_source, spark), ansi)
             if described is not None:
                 refuse_other_state(job, self._settings.connection, admin)
             before = stages_before(job)

@@ -74,10 +74,12 @@ class Decoded:
     Args:
         columns: one per field, null where the value had none.
         bad: by index, why a value does not decode; its columns are null.
+        filtered: by row, the number of the step that drops it (`steps.drop_names`), else null; None for none.
     """
 
     columns: dict[str, pa.Array]
     bad: dict[int, str]
+    filtered: pa.Array | None = None
 
 
 @dataclass(frozen=True)

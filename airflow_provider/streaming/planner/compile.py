@@ -11,17 +11,20 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.expressions.expression import ARROW
+from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
+from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_type, quoted, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
+from airflow_provider.streaming.planner.row_decoder import composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.terms.steps import CompositeKey, Step, WithColumn
+from airflow_provider.streaming.terms.steps import Step, WithColumn
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -86,7 +89,7 @@ _Written = dict[tuple[str, int | None], _Rows]
 """By internal topic, and by side of a join, what the first stage writes that does."""
 
 
-def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> CompiledJob:
+def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf, ansi: bool = True) -> CompiledJob:
     """What the driver and the workers have to do for a job.
 
     One pass over the stages: what each reads is a topic of the user's, or written by stages before it. So the types of
@@ -94,6 +97,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
 
     Args:
         types_of: asked for each source that Spark decodes, and for no other.
+        ansi: whether Spark's session is in ANSI mode, as it is by default. In another Spark takes all steps.
 
     Raises:
         ConfigurationError: the operation cannot keep a column's type, the rows lack a column that it names, streams of
@@ -102,7 +106,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
     between = {plan.source_topic for plan in job.stages if plan.internal}
     written, stages = _Written(), list[CompiledStage]()
     for plan in job.stages:
-        stage, rows = _compiled(job, plan, topics, written, types_of)
+        stage, rows = _compiled(job, plan, topics, written, types_of, ansi)
         stages.append(stage)
         for topic in between.intersection(plan.outputs):
             name = plan.named_outputs.get(topic)
@@ -113,7 +117,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf) -> Comp
 
 
 def _compiled(
-    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf
+    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf, ansi: bool
 ) -> tuple[CompiledStage, _Rows]:
     """A stage, and what its operation gets."""
     decoder: Decoder | None
@@ -127,7 +131,7 @@ def _compiled(
     else:
         schema = plan.schema if fed is None else fed.schema
         steps = steps if fed is None else (*fed.casts, *steps)
-        decoder = json = _json_decoder(schema, plan, steps)
+        decoder = json = _json_decoder(schema, plan, steps, ansi)
         source = _source(job, plan, schema, steps, by_worker=json is not None)
         columns = types_of(source) if json is None else _columns_of(json)
     key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
@@ -141,7 +145,8 @@ def _compiled(
     signature = operation.signature(plan.key, key, columns)
     read = pa.schema([columns.field(name) for name in operation.columns])
     written_key = key if operation.written_key is None else columns.field(operation.written_key).type
-    rows = _Rows(plan.source_topic, written_key, read, _parts(job, plan, fed, source, types_of), plan, operation)
+    parts_of = types_of if decoder is None else lambda _: columns
+    rows = _Rows(plan.source_topic, written_key, read, _parts(job, plan, fed, source, parts_of), plan, operation)
     partitions = topics.partitions[plan.source_topic]
     # Whether records of a group may be in several of them, which is checked then.
     groups_apart = plan.store is not None and not plan.internal and not plan.trust_partitioning
@@ -184,7 +189,7 @@ def _parts(
     job: StatefulJob, plan: StagePlan, fed: _Rows | None, source: SourceSpec, types_of: TypesOf
 ) -> Mapping[str, pa.DataType]:
     """The types of the columns that a key is made of, where another stage reads what becomes of it."""
-    names = next((step.columns for step in plan.steps if isinstance(step, CompositeKey) and step.name == plan.key), ())
+    names = composed_of(plan)
     if not names:
         return {} if fed is None or plan.rekeys else fed.parts
     between = {other.source_topic for other in job.stages if other.internal}
@@ -322,20 +327,13 @@ def _spec(
     )
 
 
-def _json_decoder(schema: str | None, plan: StagePlan, steps: tuple[Step, ...]) -> JsonDecoder | None:
-    """Decodes the values in the worker, when no step needs them in Spark and their types are plain."""
-    decoder = None if schema is None or steps or plan.changes else JsonDecoder.of(schema)
-    if decoder is None:
+def _json_decoder(schema: str | None, plan: StagePlan, steps: tuple[Step, ...], ansi: bool) -> SteppedDecoder | None:
+    try:
+        return decoder_of(schema, plan, steps) if ansi or not steps else None
+    except LeftToSparkError:
         return None
-    kinds, time = {field.name: field.kind for field in decoder.fields}, plan.event_time
-    if not kinds.keys() >= set(plan.operation.columns):
-        return None
-    plain_time = time is None or time.of_record or kinds.get(time.column) == "BIGINT"
-    # A double as a key is written by Spark's rules.
-    plain_key = plan.keyed or kinds.get(plan.key, "DOUBLE") != "DOUBLE"
-    return decoder if plain_time and plain_key else None
 
 
-def _columns_of(decoder: JsonDecoder) -> pa.Schema:
+def _columns_of(decoder: SteppedDecoder) -> pa.Schema:
     """The types of the columns that a decoder makes."""
-    return pa.table(decoder.decode(pa.chunked_array([], pa.binary())).columns).schema
+    return pa.schema([(name, ARROW[kind]) for name, kind in decoder.kinds.items()])

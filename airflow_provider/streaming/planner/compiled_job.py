@@ -18,7 +18,7 @@ class SourceSpec:
 
     Args:
         schema: the JSON value's schema in Spark DDL; None leaves the value as it is.
-        decoded_by_worker: whether the values go to the worker as they are; then there are no steps.
+        decoded_by_worker: whether the values go to the worker as they are, which takes the steps then.
         keeps_records: whether the rows also hold the record's value and timestamp, for dead letters.
         max_offsets_per_trigger: how many records a micro-batch may hold, over its partitions; None for no bound.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.

@@ -38,6 +38,7 @@ from airflow_provider.streaming.planner.job_check import (
     kafka_options,
     kinds_of,
 )
+from airflow_provider.streaming.planner.row_decoder import rows_by
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_planner import plan_stages
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number
@@ -106,6 +107,7 @@ def describe_stages(
                     *map(step_text, stage.steps),
                     *((f"drop null {stage.key} (counted: no_{stage.key})",) if stage.null_keys == "drop" else ()),
                 ),
+                rows=rows_by(stage),
                 key=stage.key,
                 operation=stage.operation.text,
                 store=stage.store,

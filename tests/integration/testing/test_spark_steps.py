@@ -32,7 +32,7 @@ nested = stream("orders", schema="who STRUCT<name STRING>, tags ARRAY<STRING>")
 nested = nested.with_column("name", "who.name").with_column("tag", "get(tags, 0)")
 jobs = {
     "in the worker": job_of(plain, *sums).on_error("dead_letter", "letters"),
-    "in Spark": job_of(plain.with_column("x", "1"), *sums).on_error("dead_letter", "letters"),
+    "in Spark": job_of(plain.with_column("x", "sqrt(1)"), *sums).on_error("dead_letter", "letters"),
     "stepped": job_of(stepped, *sums, F.max("day").alias("day"), F.sum("half").alias("half")).on_error("skip"),
     "nested": job_of(nested, F.last("tag").alias("tag"), key="name", trust=True),  # its records have no keys
     "raw": job_of(stream("orders"), F.count().alias("n"), key="key"),

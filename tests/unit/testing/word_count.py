@@ -35,7 +35,7 @@ def job_of(
         aggregates: of each word.
     """
     lines = stream(LINES, schema="word STRING, length INT")
-    lines = lines.with_column("length", "length(word)") if by_spark else lines
+    lines = lines.with_column("length", "octet_length(word)") if by_spark else lines
     words = lines.group_by("word", partitions=partitions)
     return StatefulJob("words", words.aggregate(*aggregates, name="counts", combine=combine).sink(COUNTS))
 

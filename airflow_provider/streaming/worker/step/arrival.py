@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.errors import StepError
+from airflow_provider.streaming.expressions.expression import CannotComputeError
 from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
@@ -50,30 +52,26 @@ class RowMeter:
             yield batch
 
 
-def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table | StepError]]:
     """Each partition's rows, as soon as those of the next begin: Spark reads one partition after the other.
 
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
     of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
-    the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
+    the micro-batch; their order stays, and the rows of one record stay together. A round brings none. In the place of
+    rows for which a step cannot be computed comes its error, behind what came before.
     """
     number, pieces, size = -1, list[pa.Table](), 0
     for batch in batches:
         if ROUND_COLUMN in batch.schema.names:
             continue
-        raw = pa.Table.from_batches([batch])
-        with no_collection():
-            rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
-            rows = with_deletions(job.input, raw, rows)
-            if job.input.from_stage:
-                rows = with_marks(raw, rows)
-        for next_number, run in _runs(rows):
-            # What is kept of a record keeps the piece that it came in, with all that no column takes.
-            held = max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
-            if pieces and next_number != number:
+        for next_number, run, held in _arrived(job, pa.Table.from_batches([batch])):
+            if pieces and (next_number != number or isinstance(run, StepError)):
                 yield number, pa.concat_tables(pieces).combine_chunks()
                 pieces, size = [], 0
-            elif pieces and size + held > _PART_BYTES:
+            if isinstance(run, StepError):
+                yield next_number, run
+                continue
+            if pieces and size + held > _PART_BYTES:
                 part, pieces = _whole_records(pieces, run)
                 size = sum(piece.nbytes for piece in pieces)
                 if part is not None:
@@ -85,7 +83,31 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
         yield number, pa.concat_tables(pieces).combine_chunks()
 
 
-def drained(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def _arrived(job: StageSpec, raw: pa.Table) -> Iterator[tuple[int, pa.Table | StepError, int]]:
+    """The rows of each partition, and how many bytes they hold."""
+    try:
+        rows = _rows(job, raw)
+    except CannotComputeError:
+        for number, run in _runs(raw):
+            try:
+                found: pa.Table | StepError = _rows(job, run)
+            except CannotComputeError as error:
+                found = StepError.of(f"{job.input.topic}[{number}]: ", str(error))
+            yield number, found, run.nbytes
+        return
+    for number, run in _runs(rows):
+        # What is kept of a record keeps the piece that it came in, with all that no column takes.
+        yield number, run, max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
+
+
+def _rows(job: StageSpec, raw: pa.Table) -> pa.Table:
+    with no_collection():
+        rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
+        rows = with_deletions(job.input, raw, rows)
+        return with_marks(raw, rows) if job.input.from_stage else rows
+
+
+def drained(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table | StepError]]:
     """No rows, once all were taken from Spark: a worker that leaves some is not used again."""
     for _ in batches:
         pass
@@ -166,7 +188,7 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
     return pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
-            "__filtered": pa.nulls(rows.num_rows, pa.int32()),
+            "__filtered": pa.nulls(rows.num_rows, pa.int32()) if decoded.filtered is None else decoded.filtered,
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
             "__key": rows.column("__source_key")
             if job.input.keyed

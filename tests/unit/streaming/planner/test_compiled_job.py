@@ -48,7 +48,10 @@ def test_filters_are_named_in_their_order() -> None:
     ("job", "by_worker"),
     [
         pytest.param(job_of(F.sum("amount")), True, id="plain-types"),
-        pytest.param(job_of(F.count(), rows=PLAIN.filter("amount > 0", name="free")), False, id="a-step-in-spark"),
+        pytest.param(job_of(F.count(), rows=PLAIN.filter("amount > 0", name="free")), True, id="a-plain-step"),
+        pytest.param(
+            job_of(F.count(), rows=PLAIN.filter("sqrt(amount) > 0", name="free")), False, id="a-step-in-spark"
+        ),
         pytest.param(
             job_of(F.count(), key="amount", rows=stream("orders", schema=SCHEMA, key="amount")),
             False,
@@ -113,7 +116,7 @@ def test_job_of_plain_types_is_signed_without_spark() -> None:
 
 
 def test_job_that_spark_decodes_is_signed_with_the_types_that_it_says() -> None:
-    job = job_of(F.sum("cents").alias("total"), rows=PLAIN.with_column("cents", "amount * 100"))
+    job = job_of(F.sum("cents").alias("total"), rows=PLAIN.with_column("cents", "round(amount * 100)"))
 
     spec = compiled(job, types_of=spark_types(customer=pa.int32(), cents=pa.int64())).specs[0]
 

@@ -65,11 +65,12 @@ def test_topics_of_an_earlier_version_are_remembered_until_a_reset() -> None:
 def test_text_says_what_each_stage_reads_does_and_writes() -> None:
     text = JOB.describe()
 
-    assert text.splitlines()[:9] == [
+    assert text.splitlines()[:10] == [
         "app",
         "",
         "stage 0: counts-repartition",
         "  reads   lines",
+        "  rows    by Spark: explode()",
         "  step    select explode(split(line, ' ')) AS word (counted as no_word where there is no element)",
         "  step    filter word <> '\"' (counted as empty where dropped)",
         "  key     word",

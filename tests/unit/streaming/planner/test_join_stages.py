@@ -363,7 +363,7 @@ def test_types_that_only_spark_knows_are_compared_between_united_streams(
     schema: str, name: str, kind: pa.DataType, found: str
 ) -> None:
     columns = {"id": "id STRING", "customer": "customer STRING", "amount": "amount BIGINT", name: schema}
-    web = stream("web", schema=", ".join(columns.values())).with_column(name, name)
+    web = stream("web", schema=", ".join(columns.values())).with_column(name, f"greatest({name}, {name})")
     both, types = ORDERS.union(web), spark_types(**{"amount": pa.int64(), name: kind})
     summed = StatefulJob("app", both.group_by("customer").aggregate(F.sum("amount").alias("n")).sink("out"))
     joined = StatefulJob("app", both.join(CUSTOMERS, on="customer").sink("out"))

@@ -1,0 +1,462 @@
+"""Reads the part of Spark SQL that the worker computes; all else is Spark's.
+
+sqlglot parses it. It takes more than Spark and sees some of it otherwise, so what is not known here to the last
+argument is left to Spark: types that Spark would cast by itself, escapes in texts, and operators that the two bind
+differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider.streaming.expressions.expression import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    Call,
+    Case,
+    Coalesce,
+    Column,
+    Compare,
+    Expression,
+    In,
+    Literal,
+    Logic,
+)
+
+Kinds = Mapping[str, str]
+"""By column, its type."""
+
+_NULL: Final = "VOID"
+"""The type of a null of which nothing is known yet."""
+_FRACTION: Final = "DECIMAL"
+"""The type of a number with a point, which becomes a DOUBLE beside one."""
+_TYPES: Final = {"TEXT": STRING, "INT": INT, "BIGINT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN}
+"""By sqlglot's names for Spark's."""
+_NUMBERS: Final = (INT, BIGINT, DOUBLE)
+_TEXT: Final = re.compile(r"'[^']*'")
+_NOT_READ: Final = re.compile(r"--|/\*|!(?!=)|[{}\[\];$@?:#\"\\]")
+"""What has a meaning of its own in Spark, or one that depends on its settings."""
+_SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
+"""Two texts, where each is a quote alone: what they come to depends on Spark's settings."""
+_DIGITS: Final = re.compile(r"\d+")
+_POINT: Final = re.compile(r"\d+\.\d+|\.\d+|\d+\.")
+
+
+class LeftToSparkError(Exception):
+    """The worker cannot compute it as Spark does; says what."""
+
+
+def parse_expression(text: str, kinds: Kinds) -> Expression:
+    """What an expression of Spark SQL comes to.
+
+    Args:
+        kinds: of the columns that there are.
+
+    Raises:
+        LeftToSparkError: it has something that only Spark can compute, or that Spark refuses.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    bare = _TEXT.sub("'", text)
+    if "\\" in text or _NOT_READ.search(bare) or _SIDE_BY_SIDE.search(bare):
+        raise LeftToSparkError("signs of which the meaning depends on more than the text")
+    if len({name.lower() for name in kinds}) < len(kinds):
+        raise LeftToSparkError("columns whose names differ by case alone")
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except SqlglotError as error:
+        raise LeftToSparkError("what sqlglot does not read") from error
+    found = _typed(_Reader(kinds).read(tree))
+    _refuse_foldable(found)
+    refuse_repeated([found])
+    return found
+
+
+def _refuse_foldable(value: Expression) -> None:
+    """Leave to Spark what its optimizer computes before there is a row, and with it what stands beside that."""
+    folded = not isinstance(value, (Column, Literal)) and not _names_column(value)
+    decided = isinstance(value, Logic) and any(isinstance(part, Literal) for part in value.parts)
+    unknown = isinstance(value, (Compare, Call)) and any(
+        isinstance(part, Literal) and part.value is None for part in value.parts
+    )
+    alike = isinstance(value, Case) and len({*(one for _, one in value.branches), value.otherwise}) == 1
+    if folded or decided or unknown or alike:
+        raise LeftToSparkError("what comes to the same for every row")
+    if isinstance(value, Call) and value.function == "is_null" and value.parts[0].raises:
+        raise LeftToSparkError("IS NULL of what may fail")
+    if isinstance(value, (Compare, In)) and any(isinstance(one, Call) and _is_cast(one) for one in value.parts):
+        raise LeftToSparkError("a comparison with a cast of what may fail")
+    for part in value.parts:
+        _refuse_foldable(part)
+
+
+def refuse_repeated(expressions: Iterable[Expression]) -> None:
+    """Leave to Spark what may raise and stands twice: it computes that once, and then also where it is not needed.
+
+    Raises:
+        LeftToSparkError: there is something of the kind.
+    """
+    seen, left = set[Expression](), list(expressions)
+    while left:
+        one = left.pop()
+        if not one.raises:
+            continue
+        if one in seen:
+            raise LeftToSparkError("what may fail, and stands twice")
+        seen.add(one)
+        left += one.parts
+
+
+def _is_cast(value: Call) -> bool:
+    """Of what may fail: beside a literal that its type cannot hold Spark computes none of it."""
+    return value.function in ("to_bigint", "to_double") and value.parts[0].raises
+
+
+def _names_column(value: Expression) -> bool:
+    return isinstance(value, Column) or any(map(_names_column, value.parts))
+
+
+def _typed(value: Expression) -> Expression:
+    """Not what has a type beside another alone."""
+    if value.kind in (_NULL, _FRACTION):
+        raise LeftToSparkError("a literal of a type of its own")
+    return value
+
+
+class _Reader:
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds = kinds
+
+    def read(self, node: Any) -> Expression:
+        """One node and all below it."""
+        name = type(node).__name__
+        read = _READ.get(name)
+        if read is None:
+            raise LeftToSparkError(_named(node))
+        known, make = read
+        strange = [key for key, value in node.args.items() if key not in known and value]
+        if strange:
+            raise LeftToSparkError(f"{_named(node)} with {strange[0]}")
+        return make(self, node)
+
+    def whole(self, node: Any) -> Expression:
+        """An operand that is no comparison and no AND, which Spark may bind otherwise."""
+        inner = node
+        while type(inner).__name__ == "Paren":
+            inner = inner.this
+        if type(inner).__name__ in _PREDICATES:
+            raise LeftToSparkError("a comparison inside of another")
+        return self.read(node)
+
+    def condition(self, node: Any) -> Expression:
+        """A BOOLEAN."""
+        return _of(self.read(node), BOOLEAN)
+
+    def alike(self, nodes: Sequence[Any]) -> list[Expression]:
+        """Several of one type, cast as Spark does between numbers."""
+        return _alike([self.whole(node) for node in nodes])
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def paren(self, node: Any) -> Expression:
+        return self.read(node.this)
+
+    def column(self, node: Any) -> Expression:
+        name = node.this.name
+        if name not in self._kinds:
+            raise LeftToSparkError(f"{name!r}, which is no column of a plain type")
+        return Column(name, self._kinds[name])
+
+    def literal(self, node: Any) -> Expression:
+        text = node.this
+        if node.is_string:
+            return Literal(text, STRING)
+        if _DIGITS.fullmatch(text) and len(text) < 20:
+            return _integer(int(text))
+        if _POINT.fullmatch(text) and len(text) < 16:
+            return Literal(float(text), _FRACTION)
+        raise LeftToSparkError(f"the number {text}")
+
+    def truth(self, node: Any) -> Expression:
+        return Literal(bool(node.this), BOOLEAN)
+
+    def null(self, node: Any) -> Expression:
+        return Literal(None, _NULL)
+
+    def negation(self, node: Any) -> Expression:
+        value = self.whole(node.this)
+        if isinstance(value, Literal) and isinstance(value.value, (int, float)) and value.kind != BOOLEAN:
+            # Only what has no brackets is one number for Spark.
+            bare = type(node.this).__name__ == "Literal" and isinstance(value.value, int)
+            return _integer(int(-value.value)) if bare else Literal(-value.value, value.kind)
+        return Call("negate", (_number(value),), value.kind)
+
+    def denial(self, node: Any) -> Expression:
+        return Call("not", (self.condition(node.this),), BOOLEAN)
+
+    def logic(self, node: Any) -> Expression:
+        left, right = self.condition(node.this), self.condition(node.expression)
+        return Logic(type(node).__name__ == "And", left, right)
+
+    def comparison(self, node: Any) -> Expression:
+        left, right = self.alike([node.this, node.expression])
+        how = type(node).__name__
+        return _compared(how, left, right)
+
+    def is_(self, node: Any) -> Expression:
+        if type(node.expression).__name__ != "Null":
+            raise LeftToSparkError("IS with another word than NULL")
+        return Call("is_null", (_typed(self.whole(node.this)),), BOOLEAN)
+
+    def between(self, node: Any) -> Expression:
+        low_left, low = self.alike([node.this, node.args["low"]])
+        high_left, high = self.alike([node.this, node.args["high"]])
+        if low_left != high_left:
+            raise LeftToSparkError("BETWEEN of several types")
+        return Logic(True, Compare("greater_equal", low_left, low), Compare("less_equal", high_left, high))
+
+    def in_(self, node: Any) -> Expression:
+        value, *among = self.alike([node.this, *node.expressions])
+        if value.kind not in (STRING, INT, BIGINT) or not among:
+            raise LeftToSparkError(f"IN of {value.kind}")
+        if not all(isinstance(one, Literal) for one in among):
+            raise LeftToSparkError("IN of what is no literal")
+        literals = [one.value for one in among if isinstance(one, Literal)]
+        known = tuple(one for one in literals if isinstance(one, (str, int)))
+        return In(value, known, len(known) < len(literals))
+
+    def like(self, node: Any) -> Expression:
+        found = Call("like", (_of(self.whole(node.this), STRING),), BOOLEAN, (_text(node.expression),))
+        return Call("not", (found,), BOOLEAN) if node.args.get("negate") else found
+
+    def arithmetic(self, node: Any) -> Expression:
+        left, right = (_number(one) for one in self.alike([node.this, node.expression]))
+        return Call(_ARITHMETIC[type(node).__name__], (left, right), left.kind)
+
+    def division(self, node: Any) -> Expression:
+        parts = [_number(one) for one in self.alike([node.this, node.expression])]
+        return Call("divide", tuple(_as(part, DOUBLE) for part in parts), DOUBLE)
+
+    def remainder(self, node: Any) -> Expression:
+        left, right = self.alike([node.this, node.expression])
+        if left.kind not in (INT, BIGINT) or not isinstance(right, Literal) or right.value in (0, -1, None):
+            raise LeftToSparkError("a remainder by what is no plain literal")
+        return Call("remainder", (left,), left.kind, (right.value,))
+
+    def case(self, node: Any) -> Expression:
+        branches = list[tuple[Expression, Any]]()
+        for branch in node.args["ifs"]:
+            if node.this is None:
+                condition = self.condition(branch.this)
+            else:
+                condition = _compared("EQ", *self.alike([node.this, branch.this]))
+            branches.append((condition, branch.args["true"]))
+        return self._chosen(branches, node.args.get("default"))
+
+    def if_(self, node: Any) -> Expression:
+        return self._chosen([(self.condition(node.this), node.args["true"])], node.args.get("false"))
+
+    def _chosen(self, branches: Sequence[tuple[Expression, Any]], otherwise: Any) -> Expression:
+        values = [self.read(value) for _, value in branches]
+        last = Literal(None, _NULL) if otherwise is None else self.read(otherwise)
+        *made, rest = _alike([*values, last])
+        return Case(tuple(zip((condition for condition, _ in branches), made, strict=True)), rest, rest.kind)
+
+    def coalesce(self, node: Any) -> Expression:
+        parts = _alike([self.read(part) for part in (node.this, *node.expressions)])
+        return Coalesce(tuple(parts), parts[0].kind)
+
+    def nullif(self, node: Any) -> Expression:
+        value = _typed(self.whole(node.this))
+        condition = _compared("EQ", *self.alike([node.this, node.expression]))
+        return Case(((condition, Literal(None, value.kind)),), value, value.kind)
+
+    def cast(self, node: Any) -> Expression:
+        given = node.args["to"]
+        to = "" if given.expressions else _TYPES.get(given.this.name, "")
+        value = _typed(self.read(node.this))
+        if node.args.get("safe"):
+            if value.kind != STRING or to not in (INT, BIGINT):
+                raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
+            return Call("text_to_integer_or_null", (value,), to, (to, True))
+        return _as(value, to)
+
+    def pattern(self, node: Any) -> Expression:
+        function = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}[type(node).__name__]
+        return Call(function, (_of(self.read(node.this), STRING),), BOOLEAN, (_text(node.expression),))
+
+    def text(self, node: Any) -> Expression:
+        return Call(type(node).__name__.lower(), (_of(self.read(node.this), STRING),), STRING)
+
+    def length(self, node: Any) -> Expression:
+        return Call("length", (_of(self.read(node.this), STRING),), INT)
+
+    def trim(self, node: Any) -> Expression:
+        function = {None: "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position"))
+        if function is None:
+            raise LeftToSparkError("trim() of that kind")
+        return Call(function, (_of(self.read(node.this), STRING),), STRING)
+
+    def substring(self, node: Any) -> Expression:
+        start, length = (self._whole_number(node.args.get(name)) for name in ("start", "length"))
+        if start is None or (length is not None and length < 0):
+            raise LeftToSparkError("substring() of that place")
+        return Call("substring", (_of(self.read(node.this), STRING),), STRING, (start, length))
+
+    def _whole_number(self, node: Any) -> int | None:
+        if node is None:
+            return None
+        value = self.read(node)
+        if not isinstance(value, Literal) or not isinstance(value.value, int) or value.kind != INT:
+            raise LeftToSparkError("a place that is no literal")
+        return value.value
+
+    def concat(self, node: Any) -> Expression:
+        parts = node.expressions or [node.this, node.expression]
+        return Call("concat", tuple(_of(self.read(part), STRING) for part in parts), STRING)
+
+    def absolute(self, node: Any) -> Expression:
+        value = _number(self.read(node.this))
+        return Call("abs", (value,), value.kind)
+
+    def by_name(self, node: Any) -> Expression:
+        name, parts = node.this.lower(), node.expressions
+        if name in ("isnull", "isnotnull") and len(parts) == 1:
+            found = Call("is_null", (_typed(self.whole(parts[0])),), BOOLEAN)
+            return found if name == "isnull" else Call("not", (found,), BOOLEAN)
+        raise LeftToSparkError(f"{name}()")
+
+
+_COMPARISONS: Final = {
+    "EQ": "equal",
+    "LT": "less",
+    "LTE": "less_equal",
+    "GT": "greater",
+    "GTE": "greater_equal",
+}
+_ARITHMETIC: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
+_PREDICATES: Final = frozenset(
+    {"EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "And", "Or", "Not", "Is", "Between", "In", "Like"}
+)
+_READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Expression]]]] = {
+    name: (frozenset(known.split()), make)
+    for names, known, make in (
+        ("Paren", "this", _Reader.paren),
+        ("Column", "this", _Reader.column),
+        ("Literal", "this is_string", _Reader.literal),
+        ("Boolean", "this", _Reader.truth),
+        ("Null", "", _Reader.null),
+        ("Neg", "this", _Reader.negation),
+        ("Not", "this", _Reader.denial),
+        ("And Or", "this expression", _Reader.logic),
+        ("EQ NEQ LT LTE GT GTE NullSafeEQ", "this expression", _Reader.comparison),
+        ("Is", "this expression", _Reader.is_),
+        ("Between", "this low high", _Reader.between),
+        ("In", "this expressions", _Reader.in_),
+        ("Like", "this expression negate", _Reader.like),
+        ("Add Sub Mul", "this expression", _Reader.arithmetic),
+        ("Div", "this expression safe", _Reader.division),
+        ("Mod", "this expression", _Reader.remainder),
+        ("Case", "this ifs default", _Reader.case),
+        ("If", "this true false", _Reader.if_),
+        ("Coalesce", "this expressions", _Reader.coalesce),
+        ("Nullif", "this expression", _Reader.nullif),
+        ("Cast TryCast", "this to safe _type", _Reader.cast),
+        ("StartsWith EndsWith Contains", "this expression", _Reader.pattern),
+        ("Length", "this", _Reader.length),
+        ("Trim", "this position", _Reader.trim),
+        ("Substring", "this start length", _Reader.substring),
+        ("Concat", "expressions safe", _Reader.concat),
+        ("DPipe", "this expression safe", _Reader.concat),
+        ("Abs", "this", _Reader.absolute),
+        ("Anonymous", "this expressions", _Reader.by_name),
+    )
+    for name in names.split()
+}
+"""By class of sqlglot's nodes, the arguments that may be given, and what it comes to."""
+
+
+def _named(node: Any) -> str:
+    text = node.sql("spark")
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _integer(value: int) -> Literal:
+    if -(2**31) <= value < 2**31:
+        return Literal(value, INT)
+    if -(2**63) < value < 2**63:
+        return Literal(value, BIGINT)
+    raise LeftToSparkError(f"the number {value}")
+
+
+def _text(node: Any) -> str:
+    if type(node).__name__ != "Literal" or not node.is_string:
+        raise LeftToSparkError("a pattern that is no literal")
+    return str(node.this)
+
+
+def _of(value: Expression, kind: str) -> Expression:
+    if value.kind == _NULL:
+        return Literal(None, kind)
+    if value.kind != kind:
+        raise LeftToSparkError(f"a {value.kind} where a {kind} is needed")
+    return value
+
+
+def _number(value: Expression) -> Expression:
+    if value.kind not in _NUMBERS:
+        raise LeftToSparkError(f"arithmetic with {value.kind}")
+    return value
+
+
+def _compared(how: str, left: Expression, right: Expression) -> Expression:
+    if how == "NullSafeEQ":
+        raise LeftToSparkError("<=>")
+    if how == "NEQ":
+        return Call("not", (Compare("equal", left, right),), BOOLEAN)
+    return Compare(_COMPARISONS[how], left, right)
+
+
+def _alike(parts: Sequence[Expression]) -> list[Expression]:
+    """The same values with the widest of their types."""
+    kinds = {part.kind for part in parts} - {_NULL}
+    if _FRACTION in kinds and DOUBLE in kinds:
+        kinds.discard(_FRACTION)
+    if not kinds or _FRACTION in kinds:
+        raise LeftToSparkError("literals of a type of their own")
+    if len(kinds) == 1:
+        (kind,) = kinds
+    elif kinds <= set(_NUMBERS):
+        kind = max(kinds, key=_NUMBERS.index)
+    else:
+        raise LeftToSparkError(f"{' beside '.join(sorted(kinds))}")
+    return [_as(part, kind) for part in parts]
+
+
+def _as(value: Expression, kind: str) -> Expression:
+    """A value cast as ``CAST`` does it in ANSI mode."""
+    if value.kind == kind:
+        return value
+    if isinstance(value, Literal):
+        if value.kind == _NULL:
+            return Literal(None, kind)
+        if isinstance(value.value, (int, float)) and kind in (BIGINT, DOUBLE) and value.kind != BOOLEAN:
+            return Literal(float(value.value) if kind == DOUBLE else value.value, kind)
+    match value.kind, kind:
+        case (("INT" | "BIGINT" | "BOOLEAN"), "STRING"):
+            return Call("to_text", (value,), kind)
+        case (("INT" | "BOOLEAN"), "BIGINT"):
+            return Call("to_bigint", (value,), kind)
+        case (("INT" | "BIGINT"), "DOUBLE"):
+            return Call("to_double", (value,), kind)
+        case "BIGINT", "INT":
+            return Call("to_int", (value,), kind)
+        case "STRING", ("INT" | "BIGINT"):
+            return Call("text_to_integer", (value,), kind, (kind, False))
+    raise LeftToSparkError(f"a cast of {value.kind} as {kind}")

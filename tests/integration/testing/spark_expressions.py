@@ -1,0 +1,167 @@
+"""Random expressions of Spark SQL of the five plain types, and values that are awkward for them."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, BOOLEAN, DOUBLE, INT, STRING
+
+KINDS: Final = {
+    "s": STRING, "t": STRING, "i": INT, "j": INT, "b": BIGINT, "c": BIGINT, "d": DOUBLE, "e": DOUBLE, "p": BOOLEAN,
+    "q": BOOLEAN,
+}  # fmt: skip
+_VALUES: Final[dict[str, list[object]]] = {
+    STRING: [
+        None, "", "a", "A", "abc", "Abc", " x ", "\tx\n", "12", " 12 ", "+7", "-3", "12.5", "2147483648",
+        "9223372036854775808", "ß", "é", "日本語", "😀a", "a%b", "a_b", "a\nb", "x'y", 'q"r', "\u00a0z\u00a0", "true",
+        "aXb",
+    ],
+    INT: [None, 0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31)],
+    BIGINT: [None, 0, 1, -1, 2, 5, 1000, 2**31, 2**63 - 1, -(2**63), -(2**62), 12345678901],
+    DOUBLE: [None, 0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, 2**53 + 1.0],
+    BOOLEAN: [None, True, False],
+}  # fmt: skip
+_TAME: Final[dict[str, list[object]]] = {
+    INT: [None, 0, 1, -1, 2, 3, 7, 100], BIGINT: [None, 0, 1, -1, 2, 5, 1000]
+}  # fmt: skip
+"""Of which a few steps of arithmetic do not overflow."""
+_COMPARISONS: Final = ["=", "==", "<>", "!=", "<", "<=", ">", ">="]
+_PATTERNS: Final = ["a%", "%b", "_", "%", "a_b", "%日%", "", "__", "%a%b%", "a%b"]
+
+
+def rows(chance: random.Random, number: int) -> pa.Table:
+    """Rows of all columns of `KINDS`."""
+    tame = _TAME if chance.random() < 0.6 else {}
+    drawn = {
+        name: [chance.choice(tame.get(kind, _VALUES[kind])) for _ in range(number)] for name, kind in KINDS.items()
+    }
+    return pa.table({name: pa.array(values, ARROW[KINDS[name]]) for name, values in drawn.items()})
+
+
+class Expressions:
+    """Draws expressions.
+
+    Args:
+        chance: decides everything.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def draw(self) -> str:
+        """One of any type."""
+        return self.of(self._chance.choice(list(ARROW)), self._chance.choice([1, 2, 2, 3, 4]))
+
+    def of(self, kind: str, depth: int) -> str:
+        """One of a type, so deep at the most."""
+        if depth <= 0 or self._chance.random() < 0.15:
+            return self._leaf(kind)
+
+        def one(kind: str) -> str:
+            return self.of(kind, depth - 1)
+
+        def number() -> str:
+            return one(self._chance.choice([INT, BIGINT, DOUBLE]))
+
+        made: list[Callable[[], str]]
+        match kind:
+            case "BOOLEAN":
+                made = self._conditions(one, number)
+            case "STRING":
+                made = self._common(one, kind) + 2 * self._texts(one)
+            case "DOUBLE":
+                made = self._common(one, kind) + 2 * self._fractions(one, number)
+            case _:
+                made = self._common(one, kind) + 2 * self._integers(one, kind)
+        return self._chance.choice(made)()
+
+    def _leaf(self, kind: str) -> str:
+        pick = self._chance.choice
+        if self._chance.random() < 0.7:
+            return pick([name for name, its in KINDS.items() if its == kind])
+        literals = {
+            STRING: ["''", "'a'", "'abc'", "'12'", "'%'", "'a%'", "'日本'", "' x'"],
+            INT: ["0", "1", "2", "-1", "7", "100", "2147483647"],
+            BIGINT: ["2147483648", "-2147483649", "9223372036854775807", "5000000000"],
+            DOUBLE: ["cast(0 as double)", "cast(1 as double)", "cast(3 as double)"],
+            BOOLEAN: ["true", "false"],
+        }
+        return pick(literals[kind])
+
+    def _conditions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
+        pick = self._chance.choice
+        return [
+            lambda: f"({number()}) {pick(_COMPARISONS)} ({number()})",
+            lambda: f"{one(STRING)} {pick(_COMPARISONS)} {one(STRING)}",
+            lambda: f"{one(DOUBLE)} {pick(['<', '>', '='])} {pick(['0.5', '1.0', '-1.5'])}",
+            lambda: f"{one(BOOLEAN)} AND {one(BOOLEAN)}",
+            lambda: f"{one(BOOLEAN)} OR {one(BOOLEAN)}",
+            lambda: f"({one(BOOLEAN)} OR {one(BOOLEAN)}) AND {one(BOOLEAN)}",
+            lambda: f"NOT ({one(BOOLEAN)})",
+            lambda: f"NOT {one(BOOLEAN)}",
+            lambda: f"({one(pick(list(ARROW)))}) IS {pick(['', 'NOT'])} NULL",
+            lambda: f"({one(INT)}) {pick(['', 'NOT'])} IN (1, 2, {pick(['3', 'NULL', '100'])})",
+            lambda: f"({one(BIGINT)}) IN (1, 2, {pick(['3', 'NULL', '5000000000'])})",
+            lambda: f"({one(STRING)}) IN ('a', '12', {pick(['NULL', 'abc'.join(chr(39) * 2)])})",
+            lambda: f"({number()}) {pick(['', 'NOT'])} BETWEEN ({one(INT)}) AND ({number()})",
+            lambda: f"({one(STRING)}) {pick(['', 'NOT'])} LIKE '{pick(_PATTERNS)}'",
+            lambda: f"{pick(['startswith', 'endswith', 'contains'])}({one(STRING)}, '{pick(['a', '', 'b', '日'])}')",
+            lambda: f"isnull({one(STRING)})",
+            lambda: f"isnotnull({one(INT)})",
+            lambda: f"coalesce({one(BOOLEAN)}, {one(BOOLEAN)})",
+            lambda: f"if({one(BOOLEAN)}, {one(BOOLEAN)}, {one(BOOLEAN)})",
+        ]
+
+    @staticmethod
+    def _common(one: Callable[[str], str], kind: str) -> list[Callable[[], str]]:
+        return [
+            lambda: f"coalesce({one(kind)}, {one(kind)})",
+            lambda: f"CASE WHEN {one(BOOLEAN)} THEN {one(kind)} ELSE {one(kind)} END",
+            lambda: f"CASE WHEN {one(BOOLEAN)} THEN {one(kind)} WHEN {one(BOOLEAN)} THEN {one(kind)} END",
+            lambda: f"CASE {one(INT)} WHEN 1 THEN {one(kind)} WHEN {one(INT)} THEN NULL ELSE {one(kind)} END",
+            lambda: f"if({one(BOOLEAN)}, {one(kind)}, {one(kind)})",
+            lambda: f"nullif({one(kind)}, {one(kind)})",
+            lambda: f"nvl({one(kind)}, {one(kind)})",
+        ]
+
+    def _texts(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
+        pick = self._chance.choice
+        return [
+            lambda: f"concat({one(STRING)}, {one(STRING)})",
+            lambda: f"({one(STRING)}) || ({one(STRING)})",
+            lambda: f"{pick(['trim', 'ltrim', 'rtrim'])}({one(STRING)})",
+            lambda: f"substring({one(STRING)}, {pick([0, 1, 2, -1, -2, -10, 5])}, {pick([0, 1, 2, 10])})",
+            lambda: f"substr({one(STRING)}, {pick([0, 1, 2, -1, -3])})",
+            lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN]))} as string)",
+        ]
+
+    def _fractions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
+        pick = self._chance.choice
+        return [
+            lambda: f"({one(DOUBLE)}) {pick('+-*')} ({number()})",
+            lambda: f"({number()}) / ({number()})",
+            lambda: f"-({one(DOUBLE)})",
+            lambda: f"abs({one(DOUBLE)})",
+            lambda: f"cast({one(pick([INT, BIGINT]))} as double)",
+            lambda: f"{one(DOUBLE)} {pick('+-*')} 0.5",
+        ]
+
+    def _integers(self, one: Callable[[str], str], kind: str) -> list[Callable[[], str]]:
+        pick = self._chance.choice
+        others = [INT] if kind == INT else [INT, BIGINT]
+        made = [
+            lambda: f"({one(kind)}) {pick('+-*')} ({one(pick(others))})",
+            lambda: f"{one(kind)} {pick('+-*')} {one(pick(others))}",
+            lambda: f"-({one(kind)})",
+            lambda: f"abs({one(kind)})",
+            lambda: f"({one(kind)}) % {pick([2, 3, 7, -4])}",
+            lambda: f"try_cast({one(STRING)} as {kind})",
+            lambda: f"cast({one(STRING)} as {kind})",
+            lambda: f"cast({one(BIGINT if kind == INT else INT)} as {kind})",
+        ]
+        return [*made, lambda: f"length({one(STRING)})"] if kind == INT else made
