@@ -82,7 +82,7 @@ def _judge_answered(
     if record is None:
         raise InstanceError(
             f"The failure of {fault.instance} has no record in {view.application_id!r}: it was not answered. "
-            " Is the failover DAG unpaused, and does its watcher follow this application?"
+            "Is the failover DAG unpaused, and does its watcher follow this application?"
         )
     expected, error_kind = fault.spec.error_kind, record.incident.error_kind
     if expected is not None and error_kind != expected:

@@ -32,7 +32,7 @@ from airflow_provider.streaming.aggregates.accumulator import (
     with_nan,
 )
 from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows, StateRows
-from airflow_provider.streaming.aggregates.aggregator import Aggregator
+from airflow_provider.streaming.aggregates.aggregator import ADVICE, Aggregator
 from airflow_provider.streaming.aggregates.state_fold import (
     Failed,
     NoResultError,
@@ -300,7 +300,7 @@ class Aggregation(Operation):
         if kept is None:
             raise ConfigurationError(
                 f"{aggregate.name!r} cannot be kept: {function.value} of column {column!r} of type {logical}. "
-                "Cast the column to a number, or to STRING for count, min, max, first and last."
+                f"{ADVICE['number' if function.adds else 'ordered']}"
             )
         return kept
 
@@ -311,8 +311,8 @@ def _of_aggregator(aggregate: Aggregate, aggregator: Aggregator, schema: pa.Sche
         taken = aggregator.taken[min(at, len(aggregator.taken) - 1)]
         if (taken == "number" and not is_number(kind)) or (taken == "ordered" and kind_of(kind) is None):
             raise ConfigurationError(
-                f"{aggregate.name!r} cannot be kept: {aggregator.name} of column {name!r} of type {kind}. Cast the "
-                f"column to {'a number' if taken == 'number' else 'STRING, or name a part of it'}."
+                f"{aggregate.name!r} cannot be kept: {aggregator.name} of column {name!r} of type {kind}. "
+                f"{ADVICE[taken]}"
             )
     return Accumulator(
         function=aggregate.function,

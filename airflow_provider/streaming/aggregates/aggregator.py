@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import python_values
 from airflow_provider.streaming.json.types import arrow_type
 from airflow_provider.streaming.json.user_values import decode_state, encode_state
+
+Taken = Literal["any", "ordered", "number"]
+"""What a column of an aggregate has to be."""
+
+ADVICE: Final[dict[str, str]] = {
+    "any": "",
+    "ordered": "Cast the column with with_column() to STRING, or name a part of it.",
+    "number": "Cast the column with with_column() to a number.",
+}
+"""By what a column has to be and is not, what to do."""
 
 
 class Aggregator(ABC):
@@ -32,8 +43,16 @@ class Aggregator(ABC):
     result_type: ClassVar[str]
     version: ClassVar[int] = 1
 
-    taken: ClassVar[tuple[str, ...]] = ("any",)
-    """What each column has to be: ``any``, ``ordered``, or ``number``; of others as the last one."""
+    taken: ClassVar[tuple[Taken, ...]] = ("any",)
+    """What each column has to be; of others as the last one."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if unknown := set(cls.taken) - ADVICE.keys():
+            raise ConfigurationError(
+                f"{cls.__name__} has taken={cls.taken}, and there is no {min(unknown)!r}: say 'any', 'ordered' or "
+                "'number' of each column."
+            )
 
     @abstractmethod
     def zero(self) -> Any:

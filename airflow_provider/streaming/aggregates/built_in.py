@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider.streaming.aggregates.aggregator import Aggregator, NoRoomError
+from airflow_provider.streaming.aggregates.aggregator import Aggregator, NoRoomError, Taken
 from airflow_provider.streaming.aggregates.plain_values import Plain, PlainValues
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class BuiltIn(Aggregator):
 
     function: str
 
-    taken: ClassVar[tuple[str, ...]] = ("ordered",)
+    taken: ClassVar[tuple[Taken, ...]] = ("ordered",)
     needed: ClassVar[slice] = slice(None)
     """In which columns a null leaves the row out."""
     gives: ClassVar[Gives]

@@ -9,6 +9,7 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
+from airflow_provider.streaming.aggregates.aggregator import ADVICE
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import JOINED_TIME, CompositeKey, Filter, LatestTime, Select, Step
@@ -116,7 +117,7 @@ def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) 
             continue
         raise ConfigurationError(
             f"{aggregate.name!r} cannot be kept: {aggregate.function_name} of column {column!r} of type {kind.text}. "
-            "Cast the column with with_column() to a number, or to STRING for count, min, max, first and last."
+            f"{ADVICE[needed]}"
         )
 
 

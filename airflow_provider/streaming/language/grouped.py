@@ -359,7 +359,21 @@ class GroupedStream:
 
         Args:
             name: as of `process`.
+
+        Raises:
+            ConfigurationError: it is no operation, names a column that there is not, or is behind a window or several
+                columns, of which it would not be told.
         """
+        if not isinstance(operation, Operation):
+            raise ConfigurationError(f"apply() got {operation!r}: give it an Operation, such as MyOperation(...).")
+        if self.window is not None or len(self.by) > 1:
+            raise ConfigurationError(
+                "apply() takes the rows of a key of one column, without a window: its operation would be told of "
+                "neither. Make one column of several with with_column(); for windows use aggregate() or process()."
+            )
+        if (known := self.columns) is not None:
+            for column in operation.columns:
+                find_column("apply()", column, known)
         return self._stream(self._result("apply", operation, None, name), None)
 
     def drop_duplicates(self, *, within: str, name: str | None = None) -> Stream:

@@ -98,7 +98,7 @@ def test_rows_of_a_function_go_on_once_their_columns_are_named() -> None:
     job = StatefulJob("app", halves.group_by("auction").aggregate(F.sum("half").alias("sum")).sink("out"))
     assert _run(job, _bid(7, 8, 1), _bid(7, 5, 2))[-1] == {"auction": "7", "sum": 6.5}
     unknown = BIDS.group_by("auction").process(spread, columns=["price"], name="halves")
-    with pytest.raises(ConfigurationError, match=r"columns of what process\(\) of bids makes are not known: say"):
+    with pytest.raises(ConfigurationError, match=r"columns of what process\(\) of bids makes are not known: process"):
         unknown.filter("half > 1", name="small")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.common.store_signature import StoreSignature
-from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming import StatefulJob, stream, window
 from airflow_provider.streaming.json.json_rows import json_rows, key_columns
 from airflow_provider.streaming.json.types import type_name
 from airflow_provider.streaming.operations.batch import Changes, StateReader
@@ -114,6 +116,26 @@ def test_each_record_counts_once_though_its_instance_dies_at_every_fail_point(
     seed = random.SystemRandom().randrange(100)
     print(f"seed {seed}")
     assert_each_record_counts_once(operation, seed, undisturbed_by(operation, seed), successor, deaths)
+
+
+ROWS: Final = stream("numbers", schema="k STRING, v INT, at BIGINT", key="k", event_time="at", watermark="1 second")
+
+
+@pytest.mark.parametrize(
+    ("apply", "refused"),
+    [
+        pytest.param(lambda: ROWS.group_by("k").apply(Rises), "apply() got <class", id="class"),  # type: ignore[arg-type]
+        pytest.param(lambda: ROWS.group_by("k").apply("rises"), "apply() got 'rises'", id="text"),  # type: ignore[arg-type]
+        pytest.param(lambda: ROWS.group_by("k").apply(Rises("w")), "names the column 'w'", id="misspelt"),
+        pytest.param(lambda: ROWS.group_by("k", "v").apply(Rises("v")), "a key of one column", id="two-columns"),
+        pytest.param(
+            lambda: ROWS.group_by("k", window("at", "2 seconds")).apply(Rises("v")), "without a window", id="window"
+        ),
+    ],
+)
+def test_what_it_would_not_be_told_of_is_refused(apply: Callable[[], object], refused: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(refused)):
+        apply()
 
 
 def test_description_names_it(operation: operations.Operation) -> None:

@@ -434,3 +434,10 @@ def test_wrong_argument_is_refused_in_one_line(call: Callable[[], Any], message:
     with pytest.raises(ConfigurationError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_column_cannot_be_is_refused_where_the_class_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="there is no 'integer': say 'any', 'ordered' or 'number'"):
+
+        class Bits(Aggregator):
+            taken = ("integer",)  # type: ignore[assignment]
