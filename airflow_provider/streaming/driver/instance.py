@@ -33,7 +33,7 @@ from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.slots.worker_stay import sources_of_workers
-from airflow_provider.streaming.driver.spark.row_types import types_of_source
+from airflow_provider.streaming.driver.spark.row_types import sql_session, types_of_source
 from airflow_provider.streaming.driver.spark.single_executor import ExecutorWatch, StoreHost, open_door
 from airflow_provider.streaming.driver.spark.spark_session import spark_session, warm_up_session
 from airflow_provider.streaming.driver.spark.state_folder import DiskWatch, StateCleanup, check_state_folder
@@ -124,8 +124,7 @@ class Instance:
             host = StoreHost(spark, self._settings.instance)
             check_state_folder(host, self._settings)
             self._heartbeat.set_ui_url(spark.sparkContext.uiWebUrl)
-            ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
-            job = compile_job(self._job, facts, functools.partial(types_of_source, spark), ansi)
+            job = compile_job(self._job, facts, functools.partial(types_of_source, spark), sql_session(spark))
             if described is not None:
                 refuse_other_state(job, self._settings.connection, admin)
             before = stages_before(job)

@@ -1,6 +1,6 @@
 """Expressions over decoded columns, computed by pyarrow as Spark 4 computes them in ANSI mode.
 
-An expression has one of five types, those of `JsonDecoder`. What raises in Spark raises here, and only for rows for
+An expression has one of six types, those of `JsonDecoder`. What raises in Spark raises here, and only for rows for
 which Spark would compute it: not behind an AND that is decided, nor in a branch that is not taken. Which expressions
 there are, and of which types, `spark_sql` decides; a random test holds both to Spark.
 Source: Spark 4.2, ``sql/catalyst/expressions`` (``predicates``, ``arithmetic``, ``conditionalExpressions``, ``Cast``).
@@ -18,13 +18,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-STRING, INT, BIGINT, DOUBLE, BOOLEAN = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN"
+from airflow_provider.streaming.json import spark_times
+
+STRING, INT, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"
 ARROW: Final[Mapping[str, pa.DataType]] = {
     STRING: pa.string(),
     INT: pa.int32(),
     BIGINT: pa.int64(),
     DOUBLE: pa.float64(),
     BOOLEAN: pa.bool_(),
+    TIMESTAMP: spark_times.TIMESTAMP,
 }
 
 Values = Any

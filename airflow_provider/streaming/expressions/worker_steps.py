@@ -17,6 +17,7 @@ from airflow_provider.streaming.expressions.expression import (
     BOOLEAN,
     DOUBLE,
     STRING,
+    TIMESTAMP,
     Call,
     Column,
     Expression,
@@ -204,8 +205,8 @@ def _column(name: str, kinds: Mapping[str, str]) -> Column:
 
 
 def _key_text(column: Column) -> Expression:
-    if column.kind == DOUBLE:
-        raise LeftToSparkError("a DOUBLE as a part of a key")
+    if column.kind in (DOUBLE, TIMESTAMP):
+        raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 
 

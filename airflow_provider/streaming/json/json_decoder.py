@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
+from airflow_provider.streaming.json.spark_times import TIMESTAMP, misread_time, timestamp_us, timestamps
 
 _ARROW: Final[dict[str, pa.DataType]] = {
     "STRING": pa.string(),
@@ -28,6 +31,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "INT": pa.int32(),
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": TIMESTAMP,
 }
 _PYTHON: Final[dict[str, Any]] = {
     "STRING": str,
@@ -35,6 +39,7 @@ _PYTHON: Final[dict[str, Any]] = {
     "INT": Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)],
     "DOUBLE": float,
     "BOOLEAN": bool,
+    "TIMESTAMP": str | int,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT"}
 # A Python name is what the rows' classes can have.
@@ -60,7 +65,7 @@ class JsonField:
     """A field of the value.
 
     Args:
-        kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE`` or ``BOOLEAN``.
+        kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE``, ``BOOLEAN`` or ``TIMESTAMP``.
     """
 
     name: str
@@ -108,11 +113,53 @@ class JsonDecoder:
             rows = [decode(text) for text in texts]
         except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
             rows = [self._one(text, at, bad) for at, text in enumerate(texts)]
+        times = {
+            field.name: self._times(field, rows, bad, values) for field in self.fields if field.kind == "TIMESTAMP"
+        }
+        if times and bad:
+            # What has a time that is none decodes as a whole to nothing.
+            rows = [self._row() if at in bad else row for at, row in enumerate(rows)]
+            left = _at(bad, len(rows))
+            times = {name: pc.if_else(left, pa.scalar(None, TIMESTAMP), column) for name, column in times.items()}
         columns = {
-            field.name: pa.array([getattr(row, field.name) for row in rows], _ARROW[field.kind])
+            field.name: times[field.name]
+            if field.name in times
+            else pa.array([getattr(row, field.name) for row in rows], _ARROW[field.kind])
             for field in self.fields
         }
         return Decoded(columns, bad)
+
+    def _times(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
+        """Points in time; `bad` gets the rows of those that are none."""
+        given = [getattr(row, field.name) for row in rows]
+        numbers = {at: value for at, value in enumerate(given) if isinstance(value, int)}
+        found, none = timestamps(
+            pa.array([None if at in numbers else value for at, value in enumerate(given)], pa.string())
+        )
+        for at in (*none, *numbers):
+            token = json.dumps(given[at], ensure_ascii=False).encode()
+            if (why := self._no_time(field, token)) is not None:
+                bad.setdefault(at, why)
+        # Of fields with one name the last counts, but Spark takes none of them if one does not fit.
+        several = pc.greater(pc.count_substring(values, f'"{field.name}"'), 1)
+        for at in np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist() if pc.any(several).as_py() else ():
+            for other, token in self._repeated(values[at].as_py()) if at not in bad else ():
+                if other == field and token != b"null" and (why := self._no_time(field, token)) is not None:
+                    bad.setdefault(at, why)
+        if numbers:
+            micros = pa.array(
+                [0 if at in bad else numbers.get(at, 0) * 1_000_000 for at in range(len(rows))], pa.int64()
+            )
+            found = pc.if_else(_at(numbers, len(rows)), micros.cast(TIMESTAMP), found)
+        return found
+
+    @staticmethod
+    def _no_time(field: JsonField, token: bytes) -> str | None:
+        if (wrong := misread_time(token)) is not None:
+            return f"column {field.name!r} {wrong}"
+        if token[:1] == b'"' and timestamp_us(json.loads(token)) is None:
+            return misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
+        return None
 
     def _one(self, value: bytes | None, at: int, bad: dict[int, str]) -> Any:
         if value is None:
@@ -165,10 +212,17 @@ class JsonDecoder:
         return {"fields": self.fields}
 
 
+def _at(indices: Collection[int], count: int) -> pa.Array:
+    """By row, whether it is one of these."""
+    return pa.array([at in indices for at in range(count)])
+
+
 def _converted(field: JsonField, token: bytes) -> Any:
     if token == b"null":
         return None
     first = token[:1]
+    if field.kind == "TIMESTAMP" and (first == b'"' or (_INTEGER.fullmatch(token) and len(token) <= _LONGEST_INTEGER)):
+        return json.loads(token)
     if field.kind == "STRING":
         return jackson_text(token)
     if field.kind == "BOOLEAN" and first in b"tf":

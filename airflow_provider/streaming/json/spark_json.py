@@ -1,9 +1,8 @@
 """What Spark's ``from_json`` does not say of a value: that it misreads it, and which column it does not fit.
 
 It would take some values for something that nobody wrote. A comma in a ``DECIMAL`` is dropped, so that ``"1,5"`` is 15;
-a time without a date gets the date of the day on which it is read, so that a replay comes to another state;
-milliseconds are seconds of the year 55000. Source: Spark 4's ``JacksonParser``, ``ExprUtils.getDecimalParser`` and
-``SparkDateTimeUtils.stringToTimestamp``. And where it refuses a value it does so as a whole.
+so are some times (`misread_time`). Source: Spark 4's ``JacksonParser`` and ``ExprUtils.getDecimalParser``. And where it
+refuses a value it does so as a whole.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ import pyarrow as pa
 
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
+from airflow_provider.streaming.json.spark_times import misread_time
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
 _SHOWN: Final = 40
-_YEAR: Final = re.compile(r"\s*[+-]?\d{4}")
-_NUMBER: Final = re.compile(rb"-?\d+")
-_YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(rb"-?\d{1,20}")
 _OPENED_BY: Final = {"ARRAY": b"[", "MAP": b"{", "STRUCT": b"{"}
@@ -191,20 +188,8 @@ def _of_decimal(token: bytes) -> str | None:
     return f"is {_shown(text)}: a comma is no part of a number in JSON. Write 1234.5, as a number or as a text"
 
 
-def _of_timestamp(token: bytes) -> str | None:
-    text = _string(token)
-    if text is not None:
-        return None if _YEAR.match(text) else f"is {_shown(text)}, which has no date"
-    if _NUMBER.fullmatch(token) and (len(token) > len("-62135596800") or int(token) not in _YEARS_1_TO_9999):
-        return (
-            f"is {token[:_SHOWN].decode()}: a number is read as seconds since 1970, and these lie outside of the years "
-            "1 to 9999. Are they milliseconds? Then write a text, or declare the column BIGINT"
-        )
-    return None
-
-
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
-_MISREAD: Final = {"DECIMAL": _of_decimal, "TIMESTAMP": _of_timestamp}
+_MISREAD: Final = {"DECIMAL": _of_decimal, "TIMESTAMP": misread_time}

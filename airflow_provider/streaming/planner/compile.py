@@ -21,7 +21,7 @@ from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
-from airflow_provider.streaming.planner.row_decoder import composed_of, decoder_of
+from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.steps import Step, WithColumn
@@ -89,7 +89,9 @@ _Written = dict[tuple[str, int | None], _Rows]
 """By internal topic, and by side of a join, what the first stage writes that does."""
 
 
-def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf, ansi: bool = True) -> CompiledJob:
+def compile_job(
+    job: StatefulJob, topics: TopicFacts, types_of: TypesOf, session: SqlSession = USUAL_SESSION
+) -> CompiledJob:
     """What the driver and the workers have to do for a job.
 
     One pass over the stages: what each reads is a topic of the user's, or written by stages before it. So the types of
@@ -97,7 +99,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf, ansi: b
 
     Args:
         types_of: asked for each source that Spark decodes, and for no other.
-        ansi: whether Spark's session is in ANSI mode, as it is by default. In another Spark takes all steps.
+        session: Spark's.
 
     Raises:
         ConfigurationError: the operation cannot keep a column's type, the rows lack a column that it names, streams of
@@ -106,7 +108,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf, ansi: b
     between = {plan.source_topic for plan in job.stages if plan.internal}
     written, stages = _Written(), list[CompiledStage]()
     for plan in job.stages:
-        stage, rows = _compiled(job, plan, topics, written, types_of, ansi)
+        stage, rows = _compiled(job, plan, topics, written, types_of, session)
         stages.append(stage)
         for topic in between.intersection(plan.outputs):
             name = plan.named_outputs.get(topic)
@@ -117,7 +119,7 @@ def compile_job(job: StatefulJob, topics: TopicFacts, types_of: TypesOf, ansi: b
 
 
 def _compiled(
-    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf, ansi: bool
+    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf, session: SqlSession
 ) -> tuple[CompiledStage, _Rows]:
     """A stage, and what its operation gets."""
     decoder: Decoder | None
@@ -131,7 +133,7 @@ def _compiled(
     else:
         schema = plan.schema if fed is None else fed.schema
         steps = steps if fed is None else (*fed.casts, *steps)
-        decoder = json = _json_decoder(schema, plan, steps, ansi)
+        decoder = json = _json_decoder(schema, plan, steps, session)
         source = _source(job, plan, schema, steps, by_worker=json is not None)
         columns = types_of(source) if json is None else _columns_of(json)
     key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
@@ -327,9 +329,11 @@ def _spec(
     )
 
 
-def _json_decoder(schema: str | None, plan: StagePlan, steps: tuple[Step, ...], ansi: bool) -> SteppedDecoder | None:
+def _json_decoder(
+    schema: str | None, plan: StagePlan, steps: tuple[Step, ...], session: SqlSession
+) -> SteppedDecoder | None:
     try:
-        return decoder_of(schema, plan, steps) if ansi or not steps else None
+        return decoder_of(schema, plan, steps, session)
     except LeftToSparkError:
         return None
 

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from airflow_provider.streaming.expressions.expression import BIGINT, DOUBLE
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, DOUBLE, TIMESTAMP
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import StagePlan
+from airflow_provider.streaming.terms.sql_type import parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 
 
-def decoder_of(schema: str | None, plan: StagePlan, steps: tuple[Step, ...]) -> SteppedDecoder:
+@dataclass(frozen=True)
+class SqlSession:
+    """What of Spark's settings decides what a value or an expression comes to.
+
+    Args:
+        ansi: whether it is in ANSI mode.
+        utc: whether a time without a zone is one of UTC.
+    """
+
+    ansi: bool = True
+    utc: bool = True
+
+
+USUAL_SESSION: Final = SqlSession()
+
+
+def decoder_of(
+    schema: str | None, plan: StagePlan, steps: tuple[Step, ...], session: SqlSession = USUAL_SESSION
+) -> SteppedDecoder:
     """Decodes the values in the worker and takes the steps there.
 
     Args:
         schema: of the values, in Spark DDL.
         steps: all that come before the operation.
+        session: Spark's, which the worker has to agree with.
 
     Raises:
         LeftToSparkError: Spark has to; says why.
@@ -26,16 +49,25 @@ def decoder_of(schema: str | None, plan: StagePlan, steps: tuple[Step, ...]) -> 
         raise LeftToSparkError("a stream of changes")
     decoder = JsonDecoder.of(schema)
     if decoder is None:
-        raise LeftToSparkError("a type of the schema")
+        raise LeftToSparkError(_other_type(schema))
+    if steps and not session.ansi:
+        raise LeftToSparkError("steps in a session that is not in ANSI mode")
+    if not session.utc and any(field.kind == TIMESTAMP for field in decoder.fields):
+        raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     stepped = SteppedDecoder.of(decoder, steps)
     kinds, time = stepped.kinds, plan.event_time
     if lacking := {*plan.operation.columns, *composed_of(plan)} - kinds.keys():
         raise LeftToSparkError(f"{min(lacking)!r}, which is no column of the schema")
-    if time is not None and not time.of_record and kinds.get(time.column) != BIGINT:
-        raise LeftToSparkError("an event time that is no BIGINT")
-    if not plan.keyed and kinds.get(plan.key, DOUBLE) == DOUBLE:
-        raise LeftToSparkError("a key that is a DOUBLE, or no column of the schema")
+    if time is not None and not time.of_record and kinds.get(time.column) not in (BIGINT, TIMESTAMP):
+        raise LeftToSparkError("an event time that is no column of the schema")
+    if not plan.keyed and kinds.get(plan.key, DOUBLE) in (DOUBLE, TIMESTAMP):
+        raise LeftToSparkError("a key that is a DOUBLE, a TIMESTAMP, or no column of the schema")
     return stepped
+
+
+def _other_type(schema: str) -> str:
+    columns = parse_schema(schema) or {}
+    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in ARROW), "its schema")
 
 
 def rows_by(plan: StagePlan) -> str | None:

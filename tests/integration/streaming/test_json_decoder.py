@@ -13,21 +13,24 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.spark_json import SparkJson
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
-SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN"
+SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN, made TIMESTAMP"
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 BY_SPARK = """
 import json, sys
 from pyspark.sql import SparkSession, functions as F
 values = json.load(open(sys.argv[1]))
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+session = SparkSession.builder.master("local[1]").config("spark.sql.session.timeZone", "UTC")
+spark = session.config("spark.ui.enabled", "false").getOrCreate()
 rows = spark.createDataFrame([(i, v) for i, v in enumerate(values)], "i INT, v STRING").coalesce(1)
 options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
 parsed = rows.select("i", F.from_json("v", sys.argv[2] + ", bad STRING", options).alias("p")).select("i", "p.*")
+parsed = parsed.withColumn("made", F.unix_micros("made"))
 json.dump([
-    None if r.bad is not None else [repr(x) for x in (r.name, r.amount, r.quantity, r.at, r.paid)]
+    None if r.bad is not None else [repr(x) for x in (r.name, r.amount, r.quantity, r.at, r.paid, r.made)]
     for r in parsed.orderBy("i").collect()
 ], open(sys.argv[3], "w"))
 """
@@ -43,9 +46,43 @@ def random_token(choose: random.Random) -> str:
     )  # fmt: skip
 
 
+def random_time(choose: random.Random) -> str:
+    """A text that looks like a time, most often."""
+    year = ["2026", "1969", f"{choose.randrange(10_000):04}", f"{choose.randrange(300_000):05}", "+2026", "-0044", "26"]
+    text = choose.choice(year[:2] if choose.random() < 0.6 else year)
+    for sign, most in (("-", 12), ("-", 31), (choose.choice(" T"), 23), (":", 59), (":", 59)):
+        if choose.random() < 0.08:
+            break
+        number = choose.randint(0, most + (choose.random() < 0.1))
+        text += sign + (f"{number:02}" if choose.random() < 0.8 else str(number))
+    else:
+        text += "." + str(choose.randrange(10 ** choose.randrange(1, 9))) if choose.random() < 0.5 else ""
+        text += choose.choice(["", " "]) + random_zone(choose) if choose.random() < 0.6 else ""
+    if choose.random() < 0.1:
+        at = choose.randrange(len(text) + 1)
+        text = (
+            text[:at] + choose.choice(["0", "-", ":", " ", "T", ".", "x", "+", "\\u0001", "\\t", "\\u00a0"]) + text[at:]
+        )
+    return f'"{text}"'
+
+
+def random_zone(choose: random.Random) -> str:
+    sign, hours, minutes = choose.choice("+-"), choose.randrange(20), choose.randrange(61)
+    offset = choose.choice([f"{hours}", f"{hours:02}:{minutes:02}", f"{hours}:{minutes}", f"{hours:02}{minutes:02}"])
+    named = ["Z", "UTC", "GMT", "UT", "Europe/Vienna", "PST", "EST", "GMT0", "z", "utc", "x", f"UTC{sign}{offset}"]
+    return choose.choice([*named, *6 * [sign + offset], f"{sign}{hours:02}:{minutes:02}:30"])
+
+
 def random_value(choose: random.Random) -> str:
-    names = choose.sample(["name", "amount", "quantity", "at", "paid", "other"], choose.randrange(7))
-    text = "{" + ", ".join(f'"{name}":{random_token(choose)}' for name in names) + "}"
+    names = choose.sample(["name", "amount", "quantity", "at", "paid", "made", "other"], choose.randrange(8))
+    fields = [(name, random_token(choose)) for name in names if name != "made"]
+    if "made" in names:
+        fields.append(("made", random_time(choose) if choose.random() < 0.9 else random_token(choose)))
+    if choose.random() < 0.1:
+        fields = [(name, token) for name, token in fields if name != "made"]
+        fields += [("made", choose.choice(['"2026-01"', '"2026-02-30"', '"x"', "5", "null"])) for _ in range(2)]
+    choose.shuffle(fields)
+    text = "{" + ", ".join(f'"{name}":{token}' for name, token in fields) + "}"
     if choose.random() < 0.05:
         text = text[: choose.randrange(1, len(text))]
     return text
@@ -66,10 +103,13 @@ def test_worker_decodes_json_as_spark_does(tmp_path: Path) -> None:
     )
     decoder = JsonDecoder.of(SCHEMA)
     assert decoder is not None
-    decoded = decoder.decode(pa.chunked_array([[value.encode() for value in values]], pa.binary()))
-    columns = [decoded.columns[field.name].to_pylist() for field in decoder.fields]
+    raw = pa.chunked_array([[value.encode() for value in values]], pa.binary())
+    decoded = decoder.decode(raw)
+    found = decoded.columns | {"made": decoded.columns["made"].cast(pa.int64())}
+    columns = [found[field.name].to_pylist() for field in decoder.fields]
     ours = [None if at in decoded.bad else [repr(column[at]) for column in columns] for at in range(len(values))]
-    by_spark = json.loads(answer.read_text())
+    misread = SparkJson(SCHEMA).misread(raw)
+    by_spark = [None if at in misread else row for at, row in enumerate(json.loads(answer.read_text()))]
     different = [(v, a, b) for v, a, b in zip(values, ours, by_spark, strict=True) if a != b]
     assert not different, different[:5]
     assert sum(row is None for row in by_spark) > 100

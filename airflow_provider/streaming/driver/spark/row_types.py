@@ -13,6 +13,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 from airflow_provider.streaming.driver.spark.spark_error import said_by_spark
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
+from airflow_provider.streaming.planner.row_decoder import SqlSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ _KAFKA: Final = {
 }
 """The columns of Spark's Kafka source."""
 
+_UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """By these pyspark prints an error with its stacks, some 10 kB, as soon as it makes the exception of it."""
 
@@ -54,6 +56,12 @@ def types_of_source(spark: SparkSession, source: SourceSpec) -> pa.Schema:
             f"Spark refuses the columns of job {source.application_id!r} for the rows of {source.topic!r}: "
             f"{said_by_spark(error)} Correct the schema, group_by() or the operation."
         ) from error
+
+
+def sql_session(spark: SparkSession) -> SqlSession:
+    """What of a session's settings decides what values and steps come to."""
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    return SqlSession(ansi=spark.conf.get("spark.sql.ansi.enabled") == "true", utc=zone in _UTC)
 
 
 @contextlib.contextmanager

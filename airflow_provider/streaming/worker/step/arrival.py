@@ -184,7 +184,7 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
     event_time = job.input.event_time
     times = {}
     if event_time is not None:
-        times[EVENT_MS] = rows.column("__timestamp_ms") if event_time.of_record else decoded.columns[event_time.column]
+        times[EVENT_MS] = rows["__timestamp_ms"] if event_time.of_record else _ms(decoded.columns[event_time.column])
     return pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
@@ -197,6 +197,13 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
             **decoded.columns,
         }
     )
+
+
+def _ms(times: pa.Array) -> pa.Array:
+    """Of a TIMESTAMP the earlier millisecond, as `source_query` takes it."""
+    if pa.types.is_integer(times.type):
+        return times
+    return pc.floor_temporal(times, unit="millisecond").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
 
 
 def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:

@@ -118,7 +118,7 @@ def test_decoder_crosses_to_another_process_after_it_was_used() -> None:
         pytest.param("a STRING, b double", (("a", "STRING"), ("b", "DOUBLE")), id="plain"),
         pytest.param("a LONG,b INTEGER , c BIGINT", (("a", "BIGINT"), ("b", "INT"), ("c", "BIGINT")), id="aliases"),
         pytest.param("", (), id="nothing"),
-        pytest.param("a STRING, b TIMESTAMP", None, id="a type with rules of Spark's"),
+        pytest.param("a STRING, b DATE", None, id="a type with rules of Spark's"),
         pytest.param("a STRING, b STRUCT<c: INT, d: INT>", None, id="nested"),
         pytest.param("`a b` STRING", None, id="quoted name"),
         pytest.param("a DECIMAL(10,2)", None, id="decimal"),
@@ -176,3 +176,46 @@ def test_value_that_does_not_fit_is_named_with_its_column_and_type(value: bytes,
     assert decoder is not None
 
     assert decoder.decode(pa.chunked_array([[value]], pa.binary())).bad == {0: expected}
+
+
+def times(*values: str) -> tuple[list[int | None], dict[int, str]]:
+    """Microseconds since 1970, and why a value is no time."""
+    decoder = JsonDecoder.of("at TIMESTAMP, n INT")
+    assert decoder is not None
+    texts = [f'{{"at":{value},"n":1}}'.encode() for value in values]
+    decoded = decoder.decode(pa.chunked_array([texts], pa.binary()))
+    assert decoded.columns["at"].type == pa.timestamp("us", tz="UTC")
+    assert decoded.columns["n"].to_pylist() == [None if at in decoded.bad else 1 for at in range(len(values))]
+    return decoded.columns["at"].cast(pa.int64()).to_pylist(), decoded.bad
+
+
+def test_times_are_those_of_utc_unless_they_say_how_far_they_are_from_it() -> None:
+    noon = 1_769_860_800_000_000
+    texts = ["2026-01-31T12:00:00Z", "2026-01-31 12:00:00.000001", "2026-01-31 13:00:00+01:00", "2026-1-31 12"]
+
+    assert times(*(f'"{text}"' for text in texts)) == ([noon, noon + 1, noon, noon], {})
+    assert times(f'"{texts[0]}"', "null") == ([noon, None], {})
+    assert times("1769860800", f'"{texts[0]}"') == ([noon, noon], {})
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('"2026-02-30 12:00:00"', "column 'at' is TIMESTAMP, and \"2026-02-30 12:00:00\" is none"),
+        ('"soon"', "column 'at' is 'soon', which has no date"),
+        ('"2026-01-31 12:00:00 Europe/Vienna"', "of which the zone has a name: write how far it is from UTC"),
+        ("1769860800000", "Are they milliseconds?"),
+        ("1.5", "column 'at' is TIMESTAMP, and 1.5 is none"),
+        ("true", "column 'at' is TIMESTAMP, and true is none"),
+    ],
+)
+def test_what_is_no_time_is_named_and_the_others_are_decoded(value: str, why: str) -> None:
+    found, bad = times('"2026-01-31 12:00:00"', value, '"2026-01-31"')
+
+    assert (found[1], list(bad)) == (None, [1])
+    assert None not in (found[0], found[2])
+    assert why in bad[1]
+
+
+def test_field_that_stands_twice_has_to_be_a_time_each_time() -> None:
+    assert sorted(times('"x","at":"2026-01-31"', '"2026-01-31","at":"x"', '"2026","at":"2026-01-31"')[1]) == [0, 1]

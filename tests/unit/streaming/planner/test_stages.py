@@ -73,7 +73,7 @@ def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_i
     [
         pytest.param(pa.int64(), "length BIGINT", True, id="plain"),
         pytest.param(pa.decimal128(12, 2), "length DECIMAL(12,2)", False, id="spark-decodes"),
-        pytest.param(pa.timestamp("us", tz="UTC"), "length TIMESTAMP", False, id="a-time"),
+        pytest.param(pa.timestamp("us", tz="UTC"), "length TIMESTAMP", True, id="a-time"),
     ],
 )
 def test_rows_come_back_with_their_types(kind: pa.DataType, schema: str, by_worker: bool) -> None:

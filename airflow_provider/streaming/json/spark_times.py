@@ -1,0 +1,142 @@
+"""Times in texts, as Spark's ``from_json`` reads a TIMESTAMP in a session of UTC.
+
+Source: Spark 4.2, ``SparkDateTimeUtils.parseTimestampString``, ``stringToTimestamp`` and ``getZoneId``; Java's
+``ZoneId.of``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+_PLAIN: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z?$"
+"""What Arrow reads as Spark does, if it reads it."""
+_AROUND_ZONE: Final = "".join(map(chr, range(0x21)))
+_AROUND: Final = f"{_AROUND_ZONE}\x7f"
+_TIME: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
+    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?",
+    re.DOTALL,
+)
+_ONE_HOUR: Final = re.compile(r"([+-])([0-9]):")
+_ONE_MINUTE: Final = re.compile(r"([+-])([0-9]{2}):([0-9])$")
+_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?:(?P<h>[0-9]{1,2})|(?P<colons>[0-9]{2}(?::[0-9]{2}){1,2})|(?P<bare>(?:[0-9]{2}){2,3}))"
+)
+_YEAR: Final = re.compile(r"[+-]?[0-9]{4}")
+_BY_OFFSET: Final = re.compile(r"Z|(?:UTC|GMT|UT)?(?:[+-][0-9:]*)?")
+_NUMBER: Final = re.compile(rb"-?\d+")
+YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
+"""Seconds since 1970."""
+_SHOWN: Final = 40
+_MOST_OFFSET_S: Final = 18 * 3600
+_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_CYCLE_YEARS: Final = 400
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def timestamps(texts: pa.Array) -> tuple[pa.Array, list[int]]:
+    """Texts as points in time, and the indices of those that are none, which are null."""
+    if pc.all(pc.fill_null(pc.match_substring_regex(texts, _PLAIN), True)).as_py():
+        try:
+            plain = pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            pass  # such as the 31st of February
+        else:
+            return plain.cast(pa.int64()).cast(TIMESTAMP), []
+    coded = texts.dictionary_encode()
+    read = [None if text is None else timestamp_us(text) for text in coded.dictionary.to_pylist()]
+    found = pa.array(read, pa.int64()).take(coded.indices)
+    bad = pc.and_(pc.is_valid(texts), pc.is_null(found))
+    return found.cast(TIMESTAMP), np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+
+
+def misread_time(token: bytes) -> str | None:
+    """How the JSON of a TIMESTAMP would be read as nobody wrote it; None where it would not.
+
+    It never would where `timestamp_us` takes it. A time without a date gets the date of the day on which it is read, so
+    that a replay comes to another state; where a region's clock stood, two versions of its rules say otherwise;
+    milliseconds are seconds of the year 55000.
+    """
+    if token[:1] == b'"':
+        text = str(msgspec.json.decode(token))
+        bare = text.strip(_AROUND)
+        if not _YEAR.match(bare):
+            return f"is {_shown(text)}, which has no date"
+        found = _TIME.fullmatch(bare)
+        if found is not None and found["zone"] and not _BY_OFFSET.fullmatch(found["zone"].strip(_AROUND_ZONE)):
+            return f"is {_shown(text)}, of which the zone has a name: write how far it is from UTC, such as +01:00"
+        return None
+    if _NUMBER.fullmatch(token) and (len(token) > len("-62135596800") or int(token) not in YEARS_1_TO_9999):
+        return (
+            f"is {token[:_SHOWN].decode()}: a number is read as seconds since 1970, and these lie outside of the years "
+            "1 to 9999. Are they milliseconds? Then write a text, or declare the column BIGINT"
+        )
+    return None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+@lru_cache(maxsize=4096)
+def timestamp_us(text: str) -> int | None:
+    """A text as microseconds since 1970; None where it is no time."""
+    found = _TIME.fullmatch(text.strip(_AROUND))
+    if found is None:
+        return None
+    year = int(found["year"])
+    month, day = int(found["month"] or 1), int(found["day"] or 1)
+    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
+    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month) or hour > 23 or minute > 59 or second > 59:
+        return None
+    micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
+    seconds = _days_before(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+    if found["zone"] is not None:
+        ahead = _offset_s(found["zone"].strip(_AROUND_ZONE))
+        if ahead is None:
+            return None
+        seconds -= ahead
+    us = seconds * 1_000_000 + micros
+    return us if -(2**63) <= us < 2**63 else None
+
+
+@cache
+def _offset_s(name: str) -> int | None:
+    """The seconds that a zone is ahead of UTC; None for one that has another name than its offset, and for none."""
+    name = _ONE_HOUR.sub(r"\g<1>0\g<2>:", name, count=1)
+    name = _ONE_MINUTE.sub(r"\g<1>\g<2>:0\g<3>", name, count=1)
+    if name in ("Z", "UTC", "GMT", "UT"):
+        return 0
+    found = _OFFSET.fullmatch(name)
+    if found is None:
+        return None
+    digits = found["h"] or (found["colons"] or found["bare"]).replace(":", "")
+    hours, minutes, seconds = int(digits[:2]), int(digits[2:4] or 0), int(digits[4:] or 0)
+    ahead = hours * 3600 + minutes * 60 + seconds
+    if minutes > 59 or seconds > 59 or ahead > _MOST_OFFSET_S:
+        return None
+    return -ahead if found["sign"] == "-" else ahead
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % _CYCLE_YEARS == 0)
+
+
+def _days_in(year: int, month: int) -> int:
+    return 29 if month == 2 and _is_leap(year) else _DAYS[month - 1]
+
+
+def _days_before(year: int, month: int, day: int) -> int:
+    """Since 1970, in the proleptic Gregorian calendar."""
+    cycles, rest = divmod(year - 2_000, _CYCLE_YEARS)
+    return cycles * 146_097 + (datetime(2_000 + rest, month, day, tzinfo=UTC) - _EPOCH).days
