@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from airflow_provider.streaming import StatefulJob, functions as F, stream
 from airflow_provider.streaming.driver.spark.source_query import rows_of_source
 from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from airflow_provider.streaming.planner.row_decoder import SqlSession
 from airflow_provider.testing.source_rows import types_of_source
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -51,11 +52,12 @@ jobs = {
     "in Spark, with letters": job_of(stepped, F.sum("cents")).on_error("dead_letter", "letters"),
     "raw": job_of(stream("orders"), F.count(), "key"),
 }
+by_spark = SqlSession(ansi=False)  # so that it takes all steps
 facts = TopicFacts(partitions={"orders": 4}, delete_retention_ms={"app-state-changelog": 86_400_000})
 plans = {
     name: [
         {k: bytes(v).decode() if isinstance(v, (bytes, bytearray)) else v for k, v in row.asDict().items()}
-        for row in rows_of_source(raw, compile_job(job, facts, types_of_source).stages[0].source).collect()
+        for row in rows_of_source(raw, compile_job(job, facts, types_of_source, by_spark).stages[0].source).collect()
     ]
     for name, job in jobs.items()
 }
