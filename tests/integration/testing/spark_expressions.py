@@ -55,7 +55,7 @@ class Expressions:
 
     def draw(self) -> str:
         """One of any type."""
-        return self.of(self._chance.choice(list(ARROW)), self._chance.choice([1, 2, 2, 3, 4]))
+        return self.of(self._chance.choice(list(_VALUES)), self._chance.choice([1, 2, 2, 3, 4]))
 
     def of(self, kind: str, depth: int) -> str:
         """One of a type, so deep at the most."""
@@ -104,7 +104,7 @@ class Expressions:
             lambda: f"({one(BOOLEAN)} OR {one(BOOLEAN)}) AND {one(BOOLEAN)}",
             lambda: f"NOT ({one(BOOLEAN)})",
             lambda: f"NOT {one(BOOLEAN)}",
-            lambda: f"({one(pick(list(ARROW)))}) IS {pick(['', 'NOT'])} NULL",
+            lambda: f"({one(pick(list(_VALUES)))}) IS {pick(['', 'NOT'])} NULL",
             lambda: f"({one(INT)}) {pick(['', 'NOT'])} IN (1, 2, {pick(['3', 'NULL', '100'])})",
             lambda: f"({one(BIGINT)}) IN (1, 2, {pick(['3', 'NULL', '5000000000'])})",
             lambda: f"({one(STRING)}) IN ('a', '12', {pick(['NULL', 'abc'.join(chr(39) * 2)])})",

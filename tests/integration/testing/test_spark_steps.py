@@ -97,7 +97,7 @@ check_batching(jobs["stepped"], orders, seed=1, cuts=1)
 spark = SparkSession.getActiveSession()
 mean = S.arrow_udf(lambda amounts: pa.array([pc.mean(amounts).as_py()] * len(amounts)), "double")
 results["batching"] = {
-    "half": batching(plain.with_column("half", "amount / 2"), "half"),
+    "half": batching(plain.with_column("half", "sqrt(amount)"), "half"),
     "place": batching(plain.with_column("place", "monotonically_increasing_id()"), "place"),
     "now": batching(plain.with_column("now", "unix_micros(current_timestamp())"), "now"),
     "mean": batching(plain.with_column("mean", mean(S.col("amount"))), "mean"),
