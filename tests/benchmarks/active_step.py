@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics, publish_orders
 from tests.benchmarks.figures import Figures, median
+from tests.benchmarks.orders_job import JOBS
 
 TASKS = 4
 SOURCE, SINK = "orders", "spent"
@@ -30,12 +32,24 @@ def published(folder: Path, orders: int, customers: int) -> Iterator[KafkaConnec
 
 
 def measure(
-    connection: KafkaConnection, folder: Path, application_id: str, orders: int, cores: int = 1
+    connection: KafkaConnection,
+    folder: Path,
+    application_id: str,
+    orders: int,
+    cores: int = 1,
+    arguments: Sequence[str] = (),
 ) -> tuple[Figures, dict[str, float]]:
-    """All micro-batches but the first of a new application; and CPU us a record by process."""
+    """All micro-batches but the first of a new application; and CPU us a record by process.
+
+    Args:
+        arguments: of the job's file, behind the application's id.
+    """
     make_topics(connection, application_id, TASKS, SOURCE, SINK)
     job = Path(__file__).with_name("orders_job.py")
-    with instance(connection, application_id, job, folder, f"local[{cores}]") as (launched, reader):
+    with instance(connection, application_id, job, folder, f"local[{cores}]", arguments=arguments) as (
+        launched,
+        reader,
+    ):
         samples: list[tuple[float, int, dict[str, float]]] = []
         while not samples or samples[-1][1] < orders:
             reader.poll(0.05)
@@ -55,17 +69,21 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=2_000_000)
     parser.add_argument("--customers", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=3)
-    arguments = parser.parse_args()
-    results = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with published(folder, arguments.orders, arguments.customers) as connection:
-            for run in range(arguments.runs):
-                figures, parts = measure(connection, folder / f"run-{run}", f"orders-{run}", arguments.orders)
-                results.append(figures)
-                split = ", ".join(f"{kind} {value:.1f}" for kind, value in parts.items())
-                print(f"run {run + 1}: {figures} ({split})", flush=True)
-    print(f"median of {len(results)}: {median(results)}")
+    parser.add_argument(
+        "--jobs", nargs="+", default=["plain"], choices=[*JOBS, *(f"{name}/worker-reads" for name in JOBS)],
+        help="measured in turn in each run",
+    )  # fmt: skip
+    asked = parser.parse_args()
+    results: dict[str, list[Figures]] = {job: [] for job in asked.jobs}
+    with tempfile.TemporaryDirectory() as name, published(Path(name), asked.orders, asked.customers) as connection:
+        for run, job in itertools.product(range(asked.runs), asked.jobs):
+            id_ = f"{job.replace('/', '-')}-{run}"
+            figures, parts = measure(connection, Path(name) / id_, id_, asked.orders, arguments=job.split("/"))
+            results[job].append(figures)
+            split = ", ".join(f"{kind} {value:.1f}" for kind, value in parts.items())
+            print(f"{job}, run {run + 1}: {figures} ({split})", flush=True)
+    for job, of_job in results.items():
+        print(f"{job}, median of {len(of_job)}: {median(of_job)}")
 
 
 if __name__ == "__main__":
