@@ -280,8 +280,8 @@ def commit_chain(
             counted = commit["processed"] - before["processed"]
             if read < 0:
                 verdict.differences["source offset went back"].append(f"{where}: {commit} after {before}")
-            # One that only tells the time, to those who wait for it, is of no record and counts none.
-            if (counted <= 0) if read else counted:
+            # One that only tells the time, or has read no more than others' words of it, counts none.
+            if counted < 0 or (counted and not read):
                 verdict.differences["count is not of its records"].append(f"{where}: {commit} after {before}")
         last[partition] = commit
     verdict.compared["commits"] = verdict.compared.get("commits", 0) + number

@@ -240,6 +240,7 @@ class Supervisor:
             previous = Assignment.empty(self._application_id, self._tasks)
         elif not running:
             return None
+        previous = previous.limited_to(self._tasks)  # a job of an earlier version had fewer
         balance = self.balancing and self._is_warm(view, previous)
         if self.balancing and not balance and not _lacks(previous, running):
             return None  # what is too many may be on its way to be the active one

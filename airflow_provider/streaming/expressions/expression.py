@@ -255,7 +255,9 @@ class Call(Expression):
     @property
     def raises(self) -> bool:
         """See `Expression.raises`."""
-        return self.function in _RAISING or super().raises
+        return (
+            self.function in _RAISING and not (self.kind == DOUBLE and self.function in _OVERFLOWING)
+        ) or super().raises
 
     def of(self, columns: Mapping[str, pa.Array], needed: Values = None) -> Values:
         """See `Expression.of`."""
@@ -396,6 +398,8 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "text_to_integer": _integers,
     "text_to_integer_or_null": _integers,
 }
+_OVERFLOWING: Final = frozenset({"add", "subtract", "multiply", "negate", "abs"})
+"""Which a DOUBLE does not."""
 _RAISING: Final[Mapping[str, str]] = {
     "add": "[ARITHMETIC_OVERFLOW] a sum does not fit its type. SQLSTATE: 22003",
     "subtract": "[ARITHMETIC_OVERFLOW] a difference does not fit its type. SQLSTATE: 22003",

@@ -8,7 +8,7 @@ differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider.streaming.expressions.expression import (
@@ -43,6 +43,53 @@ _NOT_READ: Final = re.compile(r"--|/\*|!(?!=)|[{}\[\];$@?:#\"\\]")
 """What has a meaning of its own in Spark, or one that depends on its settings."""
 _SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
 """Two texts, where each is a quote alone: what they come to depends on Spark's settings."""
+_CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_CAST_AS: Final = re.compile(r"\bas\s+([^(),]*)\)", re.IGNORECASE)
+_WORDS: Final = frozenset(
+    [
+        "abs",
+        "and",
+        "between",
+        "case",
+        "cast",
+        "char_length",
+        "character_length",
+        "coalesce",
+        "concat",
+        "contains",
+        "else",
+        "endswith",
+        "if",
+        "ifnull",
+        "in",
+        "is",
+        "isnotnull",
+        "isnull",
+        "length",
+        "like",
+        "ltrim",
+        "not",
+        "nullif",
+        "nvl",
+        "or",
+        "rtrim",
+        "startswith",
+        "substr",
+        "substring",
+        "then",
+        "trim",
+        "try_cast",
+        "when",
+    ]
+)
+"""What may stand before a bracket."""
+_TYPE_WORDS: Final = frozenset(["bigint", "boolean", "double", "int", "integer", "long", "string"])
+_FOREIGN: Final = re.compile(
+    r"~|\b(?:isnull|notnull)\b(?!\s*\()|\b(?:asymmetric|symmetric|leading|trailing|both|for|from|escape)\b"
+    r"|(?<!is)\s+not\s+null\b|(?:^|[(,=<>+*/%-]|\b(?:and|or|not|then|else|when|in|like|between|case))\s*\+",
+    re.IGNORECASE,
+)
+"""What sqlglot takes and Spark does not, or not as that."""
 _DIGITS: Final = re.compile(r"\d+")
 _POINT: Final = re.compile(r"\d+\.\d+|\.\d+|\d+\.")
 
@@ -64,6 +111,10 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     from sqlglot.errors import SqlglotError
 
     bare = _TEXT.sub("'", text)
+    calls = {name.lower() for name in _CALLED.findall(bare)}
+    types = {name.strip().lower() for name in _CAST_AS.findall(bare)}
+    if calls - _WORDS or types - _TYPE_WORDS or _FOREIGN.search(bare):
+        raise LeftToSparkError(_shortened(text))
     if "\\" in text or _NOT_READ.search(bare) or _SIDE_BY_SIDE.search(bare):
         raise LeftToSparkError("signs of which the meaning depends on more than the text")
     if len({name.lower() for name in kinds}) < len(kinds):
@@ -72,9 +123,10 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
         tree = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
         raise LeftToSparkError("what sqlglot does not read") from error
-    found = _typed(_Reader(kinds).read(tree))
+    found = _typed(_Reader(kinds, of_two=bool(calls & {"nvl", "ifnull"})).read(tree))
+    if found.raises:
+        raise LeftToSparkError("what may fail for a value: Spark decides where it is computed")
     _refuse_foldable(found)
-    refuse_repeated([found])
     return found
 
 
@@ -88,34 +140,8 @@ def _refuse_foldable(value: Expression) -> None:
     alike = isinstance(value, Case) and len({*(one for _, one in value.branches), value.otherwise}) == 1
     if folded or decided or unknown or alike:
         raise LeftToSparkError("what comes to the same for every row")
-    if isinstance(value, Call) and value.function == "is_null" and value.parts[0].raises:
-        raise LeftToSparkError("IS NULL of what may fail")
-    if isinstance(value, (Compare, In)) and any(isinstance(one, Call) and _is_cast(one) for one in value.parts):
-        raise LeftToSparkError("a comparison with a cast of what may fail")
     for part in value.parts:
         _refuse_foldable(part)
-
-
-def refuse_repeated(expressions: Iterable[Expression]) -> None:
-    """Leave to Spark what may raise and stands twice: it computes that once, and then also where it is not needed.
-
-    Raises:
-        LeftToSparkError: there is something of the kind.
-    """
-    seen, left = set[Expression](), list(expressions)
-    while left:
-        one = left.pop()
-        if not one.raises:
-            continue
-        if one in seen:
-            raise LeftToSparkError("what may fail, and stands twice")
-        seen.add(one)
-        left += one.parts
-
-
-def _is_cast(value: Call) -> bool:
-    """Of what may fail: beside a literal that its type cannot hold Spark computes none of it."""
-    return value.function in ("to_bigint", "to_double") and value.parts[0].raises
 
 
 def _names_column(value: Expression) -> bool:
@@ -130,8 +156,8 @@ def _typed(value: Expression) -> Expression:
 
 
 class _Reader:
-    def __init__(self, kinds: Kinds) -> None:
-        self._kinds = kinds
+    def __init__(self, kinds: Kinds, of_two: bool) -> None:
+        self._kinds, self._of_two = kinds, of_two
 
     def read(self, node: Any) -> Expression:
         """One node and all below it."""
@@ -156,7 +182,10 @@ class _Reader:
 
     def condition(self, node: Any) -> Expression:
         """A BOOLEAN."""
-        return _of(self.read(node), BOOLEAN)
+        found = self.read(node)
+        if found.kind != BOOLEAN:
+            raise LeftToSparkError("a condition that is no BOOLEAN")
+        return found
 
     def alike(self, nodes: Sequence[Any]) -> list[Expression]:
         """Several of one type, cast as Spark does between numbers."""
@@ -194,7 +223,12 @@ class _Reader:
         if isinstance(value, Literal) and isinstance(value.value, (int, float)) and value.kind != BOOLEAN:
             # Only what has no brackets is one number for Spark.
             bare = type(node.this).__name__ == "Literal" and isinstance(value.value, int)
-            return _integer(int(-value.value)) if bare else Literal(-value.value, value.kind)
+            if value.value in (-(2**31), -(2**63)):
+                raise LeftToSparkError("the least number, negated")
+            if bare:
+                return _integer(int(-value.value))
+            # A DECIMAL has no zero below zero.
+            return Literal(-value.value if value.value or value.kind != _FRACTION else value.value, value.kind)
         return Call("negate", (_number(value),), value.kind)
 
     def denial(self, node: Any) -> Expression:
@@ -260,7 +294,9 @@ class _Reader:
         return self._chosen(branches, node.args.get("default"))
 
     def if_(self, node: Any) -> Expression:
-        return self._chosen([(self.condition(node.this), node.args["true"])], node.args.get("false"))
+        if node.args.get("false") is None:
+            raise LeftToSparkError("if() without a third part")
+        return self._chosen([(self.condition(node.this), node.args["true"])], node.args["false"])
 
     def _chosen(self, branches: Sequence[tuple[Expression, Any]], otherwise: Any) -> Expression:
         values = [self.read(value) for _, value in branches]
@@ -269,6 +305,8 @@ class _Reader:
         return Case(tuple(zip((condition for condition, _ in branches), made, strict=True)), rest, rest.kind)
 
     def coalesce(self, node: Any) -> Expression:
+        if self._of_two and len(node.expressions) != 1:
+            raise LeftToSparkError("nvl() of another number than two")
         parts = _alike([self.read(part) for part in (node.this, *node.expressions)])
         return Coalesce(tuple(parts), parts[0].kind)
 
@@ -305,7 +343,7 @@ class _Reader:
 
     def substring(self, node: Any) -> Expression:
         start, length = (self._whole_number(node.args.get(name)) for name in ("start", "length"))
-        if start is None or (length is not None and length < 0):
+        if start is None or start == -(2**31) or (length is not None and length < 0):
             raise LeftToSparkError("substring() of that place")
         return Call("substring", (_of(self.read(node.this), STRING),), STRING, (start, length))
 
@@ -383,7 +421,10 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
 
 
 def _named(node: Any) -> str:
-    text = node.sql("spark")
+    return _shortened(node.sql("spark"))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

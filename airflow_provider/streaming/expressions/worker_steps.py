@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from airflow_provider.streaming.expressions.expression import (
     Column,
     Expression,
 )
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression, refuse_repeated
+from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
 from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder
 from airflow_provider.streaming.terms.steps import (
     FAILED_ROW,
@@ -95,7 +95,6 @@ class SteppedDecoder:
             made.append(_made(step, kinds, number))
             kinds = _kinds_after(made[-1], kinds)
             number += isinstance(step, (Filter, Select)) and step.name is not None
-        refuse_repeated(one for step in made for one in _expressions(step))
         return cls(decoder, tuple(made), kinds)
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
@@ -165,16 +164,6 @@ def _selected(step: Select, kinds: Mapping[str, str]) -> _Columns:
     return _Columns(made)
 
 
-def _expressions(step: _Mark | _Columns | _Composite | _Latest) -> Iterable[Expression]:
-    match step:
-        case _Mark():
-            return (step.condition,)
-        case _Columns():
-            return step.made.values()
-        case _Composite() | _Latest():
-            return step.parts
-
-
 def _kinds_after(step: _Mark | _Columns | _Composite | _Latest, kinds: Mapping[str, str]) -> dict[str, str]:
     match step:
         case _Columns():
@@ -196,6 +185,8 @@ def _text(expression: object) -> str:
 def _refuse_other_case(name: str, known: Mapping[str, object]) -> None:
     if any(name != other and name.lower() == other.lower() for other in known):
         raise LeftToSparkError("columns whose names differ by case alone")
+    if name.startswith("__"):
+        raise LeftToSparkError(f"{name!r}, a name that rows have for themselves")
 
 
 def _column(name: str, kinds: Mapping[str, str]) -> Column:

@@ -73,6 +73,10 @@ def misread_time(token: bytes) -> str | None:
         if not _YEAR.match(bare):
             return f"is {_shown(text)}, which has no date"
         found = _TIME.fullmatch(bare)
+        if "GMT" in bare and timestamp_us(text) is None:
+            return (
+                f"is {_shown(text)}, which Spark would read without its GMT: write a time, and how far it is from UTC"
+            )
         if found is not None and found["zone"] and not _BY_OFFSET.fullmatch(found["zone"].strip(_AROUND_ZONE)):
             return f"is {_shown(text)}, of which the zone has a name: write how far it is from UTC, such as +01:00"
         return None

@@ -10,10 +10,12 @@ import pytest
 
 from airflow_provider.errors import StepError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.expressions.expression import CannotComputeError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.functions import count
-from airflow_provider.streaming.json.json_decoder import JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
 from airflow_provider.streaming.json.spark_json import SparkJson
+from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.terms.steps import Filter, WithColumn
@@ -22,7 +24,7 @@ from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN, RowMete
 from tests.waiting import wait_until
 
 
-def spec(decoder: JsonDecoder | SteppedDecoder | None = None, **changes: Any) -> StageSpec:
+def spec(decoder: Decoder | None = None, **changes: Any) -> StageSpec:
     return StageSpec(
         application_id="app",
         input=InputSpec(topic="in", key_name="name", decoder=decoder),
@@ -293,7 +295,7 @@ def test_rows_that_nobody_may_process_are_taken_all_the_same() -> None:
 
 STEPPED = SteppedDecoder.of(
     JsonDecoder((JsonField("name", "STRING"), JsonField("cents", "BIGINT"))),
-    [Filter("cents > 0", "no_money"), WithColumn("more", "cents * 1000000000000")],
+    [Filter("cents > 0", "no_money"), WithColumn("more", "concat(name, name)")],
 )
 
 
@@ -303,15 +305,24 @@ def test_steps_are_taken_with_what_was_decoded() -> None:
     ((_, rows),) = arrived(spec(decoder=STEPPED), [piece(*((0, at, value) for at, value in enumerate(values)))])
 
     assert rows.column("__filtered").to_pylist() == [None, 0, None, 0]
-    assert rows.column("more").to_pylist() == [5_000_000_000_000, 0, None, None]
+    assert rows.column("more").to_pylist() == ["aa", "bb", None, "cc"]
     assert rows.column("__corrupt").is_valid().to_pylist() == [False, False, True, False]
 
 
+class Refusing:
+    """A decoder with a step that cannot be computed for some values."""
+
+    def decode(self, values: pa.ChunkedArray) -> Decoded:
+        if b"bad" in values.to_pylist():
+            raise CannotComputeError("[ARITHMETIC_OVERFLOW] too much")
+        return Decoded({"name": values.cast(pa.string())}, {})
+
+
 def test_step_that_cannot_be_computed_is_told_of_its_partition_alone_behind_what_came_before() -> None:
-    good, bad = b'{"name":"a","cents":5}', b'{"name":"a","cents":9000000000}'
+    good, bad = b"good", b"bad"
     pieces = [piece((0, 1, good), (1, 1, good)), piece((1, 2, bad), (2, 1, good)), piece((2, 2, good))]
 
-    found = list(rows_by_partition(spec(decoder=STEPPED), pieces))
+    found = list(rows_by_partition(spec(decoder=Refusing()), pieces))
 
     offsets = [(number, None if isinstance(r, StepError) else r["__offset"].to_pylist()) for number, r in found]
     assert offsets == [(0, [1]), (1, [1]), (1, None), (2, [1, 2])]
