@@ -114,8 +114,8 @@ def test_time_of_the_record_is_an_event_time() -> None:
     assert source.keeps_timestamps
 
 
-def test_column_of_milliseconds_is_decoded_by_the_worker_and_a_timestamp_by_spark() -> None:
+def test_column_of_milliseconds_and_a_timestamp_are_decoded_by_the_worker() -> None:
     plain = stream("o", schema="k STRING, ms BIGINT", key="k", event_time="ms", watermark="1 day")
     grouped = plain.group_by("k", window("ms", "1 hour"))
     assert source_of(job_of_result(grouped.aggregate(F.count()))).decoded_by_worker
-    assert not source_of(job()).decoded_by_worker
+    assert source_of(job()).decoded_by_worker
