@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.column_check import Columns, find_column
-from airflow_provider.streaming.language.sql_text import (
+from airflow_provider.streaming.terms.argument_check import check_kind
+from airflow_provider.streaming.terms.sql_text import (
     call_of,
     calls_in,
     has_over,
@@ -16,7 +17,6 @@ from airflow_provider.streaming.language.sql_text import (
     split_alias,
     words_in,
 )
-from airflow_provider.streaming.terms.argument_check import check_kind
 from airflow_provider.streaming.terms.sql_type import RECORD
 from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
 
