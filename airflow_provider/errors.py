@@ -221,23 +221,9 @@ class RecordTooLargeError(RecordError):
 
 
 class StepError(StatefulStreamsError):
-    """An expression of a step cannot be computed for a record's values; steps are outside of ``on_error``."""
+    """Spark cannot compute an expression of a step for a record's values; steps are outside of ``on_error``."""
 
     error_class = ErrorClass.JOB
-
-    @classmethod
-    def of(cls, place: str, said: str) -> StepError:
-        """What to do about it.
-
-        Args:
-            place: whose record it was, with what parts it from the rest; empty where that is not known.
-            said: by Spark, or in its words.
-        """
-        return cls(
-            f"{place}A step's expression cannot be computed for a record, and on_error() is not asked for steps: use "
-            "what gives null instead, such as try_to_timestamp(), try_cast(), try_divide() or CASE WHEN; a filter() "
-            f"before it does not keep it from being computed. Spark says: {said}"
-        )
 
 
 class WorkerError(StatefulStreamsError):

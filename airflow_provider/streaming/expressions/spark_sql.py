@@ -19,14 +19,11 @@ from airflow_provider.streaming.expressions.expression import (
     STRING,
     Call,
     Case,
-    Coalesce,
     Column,
-    Compare,
     Expression,
-    In,
     Literal,
-    Logic,
 )
+from airflow_provider.streaming.terms.sql_text import calls_in
 
 Kinds = Mapping[str, str]
 """By column, its type."""
@@ -35,6 +32,7 @@ _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
 _FRACTION: Final = "DECIMAL"
 """The type of a number with a point, which becomes a DOUBLE beside one."""
+_MAY_FAIL: Final = "what may fail for a value: Spark decides where it is computed"
 _TYPES: Final = {"TEXT": STRING, "INT": INT, "BIGINT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN}
 """By sqlglot's names for Spark's."""
 _NUMBERS: Final = (INT, BIGINT, DOUBLE)
@@ -43,45 +41,12 @@ _NOT_READ: Final = re.compile(r"--|/\*|!(?!=)|[{}\[\];$@?:#\"\\]")
 """What has a meaning of its own in Spark, or one that depends on its settings."""
 _SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
 """Two texts, where each is a quote alone: what they come to depends on Spark's settings."""
-_CALLED: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _CAST_AS: Final = re.compile(r"\bas\s+([^(),]*)\)", re.IGNORECASE)
-_WORDS: Final = frozenset(
-    [
-        "abs",
-        "and",
-        "between",
-        "case",
-        "cast",
-        "char_length",
-        "character_length",
-        "coalesce",
-        "concat",
-        "contains",
-        "else",
-        "endswith",
-        "if",
-        "ifnull",
-        "in",
-        "is",
-        "isnotnull",
-        "isnull",
-        "length",
-        "like",
-        "ltrim",
-        "not",
-        "nullif",
-        "nvl",
-        "or",
-        "rtrim",
-        "startswith",
-        "substr",
-        "substring",
-        "then",
-        "trim",
-        "try_cast",
-        "when",
-    ]
-)
+_WORDS: Final = frozenset({
+    "abs", "and", "between", "case", "cast", "char_length", "character_length", "coalesce", "concat", "contains",
+    "else", "endswith", "if", "ifnull", "in", "is", "isnotnull", "isnull", "length", "like", "ltrim", "not",
+    "nullif", "nvl", "or", "rtrim", "startswith", "substr", "substring", "then", "trim", "try_cast", "when",
+})  # fmt: skip
 """What may stand before a bracket."""
 _TYPE_WORDS: Final = frozenset(["bigint", "boolean", "double", "int", "integer", "long", "string"])
 _FOREIGN: Final = re.compile(
@@ -111,7 +76,7 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     from sqlglot.errors import SqlglotError
 
     bare = _TEXT.sub("'", text)
-    calls = {name.lower() for name in _CALLED.findall(bare)}
+    calls = calls_in(text)
     types = {name.strip().lower() for name in _CAST_AS.findall(bare)}
     if calls - _WORDS or types - _TYPE_WORDS or _FOREIGN.search(bare):
         raise LeftToSparkError(_shortened(text))
@@ -124,8 +89,6 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     except SqlglotError as error:
         raise LeftToSparkError("what sqlglot does not read") from error
     found = _typed(_Reader(kinds, of_two=bool(calls & {"nvl", "ifnull"})).read(tree))
-    if found.raises:
-        raise LeftToSparkError("what may fail for a value: Spark decides where it is computed")
     _refuse_foldable(found)
     return found
 
@@ -133,10 +96,10 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
 def _refuse_foldable(value: Expression) -> None:
     """Leave to Spark what its optimizer computes before there is a row, and with it what stands beside that."""
     folded = not isinstance(value, (Column, Literal)) and not _names_column(value)
-    decided = isinstance(value, Logic) and any(isinstance(part, Literal) for part in value.parts)
-    unknown = isinstance(value, (Compare, Call)) and any(
-        isinstance(part, Literal) and part.value is None for part in value.parts
-    )
+    call = value.function if isinstance(value, Call) else None
+    literals = [part for part in value.parts if isinstance(part, Literal)]
+    decided = call in ("and", "or") and bool(literals)
+    unknown = call not in (None, "coalesce") and any(part.value is None for part in literals)
     alike = isinstance(value, Case) and len({*(one for _, one in value.branches), value.otherwise}) == 1
     if folded or decided or unknown or alike:
         raise LeftToSparkError("what comes to the same for every row")
@@ -229,19 +192,17 @@ class _Reader:
                 return _integer(int(-value.value))
             # A DECIMAL has no zero below zero.
             return Literal(-value.value if value.value or value.kind != _FRACTION else value.value, value.kind)
-        return Call("negate", (_number(value),), value.kind)
+        return _of_doubles("negate", value)
 
     def denial(self, node: Any) -> Expression:
         return Call("not", (self.condition(node.this),), BOOLEAN)
 
     def logic(self, node: Any) -> Expression:
         left, right = self.condition(node.this), self.condition(node.expression)
-        return Logic(type(node).__name__ == "And", left, right)
+        return Call(type(node).__name__.lower(), (left, right), BOOLEAN)
 
     def comparison(self, node: Any) -> Expression:
-        left, right = self.alike([node.this, node.expression])
-        how = type(node).__name__
-        return _compared(how, left, right)
+        return _compared(type(node).__name__, *self.alike([node.this, node.expression]))
 
     def is_(self, node: Any) -> Expression:
         if type(node.expression).__name__ != "Null":
@@ -253,7 +214,8 @@ class _Reader:
         high_left, high = self.alike([node.this, node.args["high"]])
         if low_left != high_left:
             raise LeftToSparkError("BETWEEN of several types")
-        return Logic(True, Compare("greater_equal", low_left, low), Compare("less_equal", high_left, high))
+        bounds = _compared("GTE", low_left, low), _compared("LTE", high_left, high)
+        return Call("and", bounds, BOOLEAN)
 
     def in_(self, node: Any) -> Expression:
         value, *among = self.alike([node.this, *node.expressions])
@@ -263,19 +225,14 @@ class _Reader:
             raise LeftToSparkError("IN of what is no literal")
         literals = [one.value for one in among if isinstance(one, Literal)]
         known = tuple(one for one in literals if isinstance(one, (str, int)))
-        return In(value, known, len(known) < len(literals))
+        return Call("in", (value,), BOOLEAN, (known, len(known) < len(literals)))
 
     def like(self, node: Any) -> Expression:
         found = Call("like", (_of(self.whole(node.this), STRING),), BOOLEAN, (_text(node.expression),))
         return Call("not", (found,), BOOLEAN) if node.args.get("negate") else found
 
     def arithmetic(self, node: Any) -> Expression:
-        left, right = (_number(one) for one in self.alike([node.this, node.expression]))
-        return Call(_ARITHMETIC[type(node).__name__], (left, right), left.kind)
-
-    def division(self, node: Any) -> Expression:
-        parts = [_number(one) for one in self.alike([node.this, node.expression])]
-        return Call("divide", tuple(_as(part, DOUBLE) for part in parts), DOUBLE)
+        return _of_doubles(_ARITHMETIC[type(node).__name__], *self.alike([node.this, node.expression]))
 
     def remainder(self, node: Any) -> Expression:
         left, right = self.alike([node.this, node.expression])
@@ -308,7 +265,7 @@ class _Reader:
         if self._of_two and len(node.expressions) != 1:
             raise LeftToSparkError("nvl() of another number than two")
         parts = _alike([self.read(part) for part in (node.this, *node.expressions)])
-        return Coalesce(tuple(parts), parts[0].kind)
+        return Call("coalesce", tuple(parts), parts[0].kind)
 
     def nullif(self, node: Any) -> Expression:
         value = _typed(self.whole(node.this))
@@ -322,15 +279,12 @@ class _Reader:
         if node.args.get("safe"):
             if value.kind != STRING or to not in (INT, BIGINT):
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
-            return Call("text_to_integer_or_null", (value,), to, (to, True))
+            return Call("to_integer_or_null", (value,), to, (to,))
         return _as(value, to)
 
     def pattern(self, node: Any) -> Expression:
         function = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}[type(node).__name__]
         return Call(function, (_of(self.read(node.this), STRING),), BOOLEAN, (_text(node.expression),))
-
-    def text(self, node: Any) -> Expression:
-        return Call(type(node).__name__.lower(), (_of(self.read(node.this), STRING),), STRING)
 
     def length(self, node: Any) -> Expression:
         return Call("length", (_of(self.read(node.this), STRING),), INT)
@@ -360,8 +314,7 @@ class _Reader:
         return Call("concat", tuple(_of(self.read(part), STRING) for part in parts), STRING)
 
     def absolute(self, node: Any) -> Expression:
-        value = _number(self.read(node.this))
-        return Call("abs", (value,), value.kind)
+        return _of_doubles("abs", self.read(node.this))
 
     def by_name(self, node: Any) -> Expression:
         name, parts = node.this.lower(), node.expressions
@@ -399,7 +352,6 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
         ("In", "this expressions", _Reader.in_),
         ("Like", "this expression negate", _Reader.like),
         ("Add Sub Mul", "this expression", _Reader.arithmetic),
-        ("Div", "this expression safe", _Reader.division),
         ("Mod", "this expression", _Reader.remainder),
         ("Case", "this ifs default", _Reader.case),
         ("If", "this true false", _Reader.if_),
@@ -450,18 +402,18 @@ def _of(value: Expression, kind: str) -> Expression:
     return value
 
 
-def _number(value: Expression) -> Expression:
-    if value.kind not in _NUMBERS:
-        raise LeftToSparkError(f"arithmetic with {value.kind}")
-    return value
+def _of_doubles(function: str, *values: Expression) -> Expression:
+    if values[0].kind in (INT, BIGINT):
+        raise LeftToSparkError(_MAY_FAIL)
+    return Call(function, tuple(_of(value, DOUBLE) for value in values), DOUBLE)
 
 
 def _compared(how: str, left: Expression, right: Expression) -> Expression:
     if how == "NullSafeEQ":
         raise LeftToSparkError("<=>")
     if how == "NEQ":
-        return Call("not", (Compare("equal", left, right),), BOOLEAN)
-    return Compare(_COMPARISONS[how], left, right)
+        return Call("not", (_compared("EQ", left, right),), BOOLEAN)
+    return Call(_COMPARISONS[how], (left, right), BOOLEAN)
 
 
 def _alike(parts: Sequence[Expression]) -> list[Expression]:
@@ -496,8 +448,6 @@ def _as(value: Expression, kind: str) -> Expression:
             return Call("to_bigint", (value,), kind)
         case (("INT" | "BIGINT"), "DOUBLE"):
             return Call("to_double", (value,), kind)
-        case "BIGINT", "INT":
-            return Call("to_int", (value,), kind)
-        case "STRING", ("INT" | "BIGINT"):
-            return Call("text_to_integer", (value,), kind, (kind, False))
+        case ("BIGINT", "INT") | ("STRING", "INT" | "BIGINT"):
+            raise LeftToSparkError(_MAY_FAIL)
     raise LeftToSparkError(f"a cast of {value.kind} as {kind}")

@@ -84,7 +84,14 @@ def cause_in(text: str) -> Cause:
 def _advised(kind: str, message: str) -> Cause:
     """The same error, with the same advice, whoever met it: what brokers refuse, and what a step cannot compute."""
     if (of_data := _OF_DATA.match(message)) is not None:
-        return Cause(StepError.__name__, bounded(str(StepError.of("", of_data[0]))))
+        return Cause(
+            StepError.__name__,
+            bounded(
+                "A step's expression cannot be computed for a record, and on_error() is not asked for steps: use what "
+                "gives null instead, such as try_to_timestamp(), try_cast(), try_divide() or CASE WHEN; a filter() "
+                f"before it does not keep it from being computed. Spark says: {of_data[0]}"
+            ),
+        )
     code = _REFUSALS.get(kind)
     if code is None:
         return Cause(kind, message)

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.errors import StepError
-from airflow_provider.streaming.expressions.expression import CannotComputeError
 from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
@@ -52,26 +50,30 @@ class RowMeter:
             yield batch
 
 
-def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table | StepError]]:
+def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Each partition's rows, as soon as those of the next begin: Spark reads one partition after the other.
 
     So a task is processed while the JVM reads the next one's records: a micro-batch takes about the time of the slower
     of the two. Many large rows of one partition come in several parts, so that memory is bounded whatever the size of
-    the micro-batch; their order stays, and the rows of one record stay together. A round brings none. In the place of
-    rows for which a step cannot be computed comes its error, behind what came before.
+    the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
     """
     number, pieces, size = -1, list[pa.Table](), 0
     for batch in batches:
         if ROUND_COLUMN in batch.schema.names:
             continue
-        for next_number, run, held in _arrived(job, pa.Table.from_batches([batch])):
-            if pieces and (next_number != number or isinstance(run, StepError)):
+        raw = pa.Table.from_batches([batch])
+        with no_collection():
+            rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
+            rows = with_deletions(job.input, raw, rows)
+            if job.input.from_stage:
+                rows = with_marks(raw, rows)
+        for next_number, run in _runs(rows):
+            # What is kept of a record keeps the piece that it came in, with all that no column takes.
+            held = max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
+            if pieces and next_number != number:
                 yield number, pa.concat_tables(pieces).combine_chunks()
                 pieces, size = [], 0
-            if isinstance(run, StepError):
-                yield next_number, run
-                continue
-            if pieces and size + held > _PART_BYTES:
+            elif pieces and size + held > _PART_BYTES:
                 part, pieces = _whole_records(pieces, run)
                 size = sum(piece.nbytes for piece in pieces)
                 if part is not None:
@@ -83,31 +85,7 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
         yield number, pa.concat_tables(pieces).combine_chunks()
 
 
-def _arrived(job: StageSpec, raw: pa.Table) -> Iterator[tuple[int, pa.Table | StepError, int]]:
-    """The rows of each partition, and how many bytes they hold."""
-    try:
-        rows = _rows(job, raw)
-    except CannotComputeError:
-        for number, run in _runs(raw):
-            try:
-                found: pa.Table | StepError = _rows(job, run)
-            except CannotComputeError as error:
-                found = StepError.of(f"{job.input.topic}[{number}]: ", str(error))
-            yield number, found, run.nbytes
-        return
-    for number, run in _runs(rows):
-        # What is kept of a record keeps the piece that it came in, with all that no column takes.
-        yield number, run, max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
-
-
-def _rows(job: StageSpec, raw: pa.Table) -> pa.Table:
-    with no_collection():
-        rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
-        rows = with_deletions(job.input, raw, rows)
-        return with_marks(raw, rows) if job.input.from_stage else rows
-
-
-def drained(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table | StepError]]:
+def drained(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """No rows, once all were taken from Spark: a worker that leaves some is not used again."""
     for _ in batches:
         pass

@@ -13,7 +13,7 @@ import pyarrow as pa
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
-from airflow_provider.errors import StepError, WorkerError
+from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.step.active_step import active_step
 from airflow_provider.streaming.worker.tasks.task import Task
 
@@ -47,7 +47,7 @@ class BatchProcessor:
 
     def process(
         self,
-        parts: Iterable[tuple[int, pa.Table | StepError]],
+        parts: Iterable[tuple[int, pa.Table]],
         rows_of: Collection[TaskId],
         attempts_left: bool,
         max_crashes: int,
@@ -56,7 +56,7 @@ class BatchProcessor:
         """Process what can be processed of the tasks' rows.
 
         Args:
-            parts: partition and rows, one partition after the other; in their place why a step cannot be computed.
+            parts: partition and rows, one partition after the other.
             rows_of: tasks of one stage whose rows may be processed.
             max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
             clock_ms: the time of the micro-batch, epoch ms; None where it has none.
@@ -83,13 +83,9 @@ class BatchProcessor:
                 skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
         return skipped
 
-    def _step(
-        self, task: Task, rows: pa.Table | StepError, attempts_left: bool, max_crashes: int, clock_ms: int | None
-    ) -> None:
+    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int, clock_ms: int | None) -> None:
         try:
             with self._isolating_batch(task.id, attempts_left):
-                if isinstance(rows, StepError):
-                    raise rows
                 self._refuse_deadly(task, max_crashes)
                 active_step(task, rows, self._group, clock_ms)
                 if task.state is TaskState.OWNING:

@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_provider.errors import StepError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.expressions.expression import CannotComputeError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.functions import count
-from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_decoder import JsonDecoder, JsonField
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
@@ -47,17 +45,10 @@ def piece(*rows: tuple[int, int, bytes]) -> pa.RecordBatch:
     )
 
 
-def arrived(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """Of batches for whose rows every step can be computed."""
-    for number, rows in rows_by_partition(job, batches):
-        assert not isinstance(rows, StepError)
-        yield number, rows
-
-
 def test_rows_of_a_task_come_together_whatever_the_pieces() -> None:
     pieces = [piece((0, 1, b""), (0, 2, b"")), piece((0, 3, b""), (2, 9, b"")), piece((2, 10, b""))]
 
-    found = [(task, rows.column("__offset").to_pylist()) for task, rows in arrived(spec(), pieces)]
+    found = [(task, rows.column("__offset").to_pylist()) for task, rows in rows_by_partition(spec(), pieces)]
 
     assert found == [(0, [1, 2, 3]), (2, [9, 10])]
 
@@ -70,14 +61,14 @@ def test_task_is_handed_on_before_the_next_one_s_rows_are_all_there() -> None:
             asked.append(number)
             yield piece(rows)
 
-    task, _ = next(arrived(spec(), pieces()))
+    task, _ = next(rows_by_partition(spec(), pieces()))
 
     assert (task, asked) == (0, [0, 1])
 
 
 def test_round_brings_no_rows() -> None:
-    assert list(arrived(spec(), [pa.RecordBatch.from_pydict({ROUND_COLUMN: [0]})])) == []
-    assert list(arrived(spec(), [])) == []
+    assert list(rows_by_partition(spec(), [pa.RecordBatch.from_pydict({ROUND_COLUMN: [0]})])) == []
+    assert list(rows_by_partition(spec(), [])) == []
 
 
 def test_round_counts_for_no_size_of_rows() -> None:
@@ -94,7 +85,7 @@ def test_json_is_decoded_piece_by_piece_and_what_does_not_decode_keeps_its_place
     decoder = JsonDecoder.of("name STRING, amount INT")
     pieces = [piece((0, 1, b'{"name": "a", "amount": 1}')), piece((0, 2, b"{"), (0, 3, b'{"name": "b"}'))]
 
-    ((_, rows),) = arrived(spec(decoder=decoder), pieces)
+    ((_, rows),) = rows_by_partition(spec(decoder=decoder), pieces)
 
     assert rows.column("__key").to_pylist() == [b"a", None, b"b"]
     assert rows.column("amount").to_pylist() == [1, None, None]
@@ -106,7 +97,7 @@ def test_record_itself_is_kept_where_it_may_become_a_dead_letter() -> None:
     policy = ErrorPolicy(OnError.DEAD_LETTER, "dead")
     decoder = JsonDecoder.of("name STRING")
 
-    ((_, rows),) = arrived(spec(decoder=decoder, error_policy=policy), [piece((0, 1, b"{"))])
+    ((_, rows),) = rows_by_partition(spec(decoder=decoder, error_policy=policy), [piece((0, 1, b"{"))])
 
     assert rows.select(["__value", "__timestamp_ms"]).to_pylist() == [{"__value": b"{", "__timestamp_ms": 7}]
 
@@ -129,7 +120,7 @@ def test_record_that_spark_refused_names_the_column_that_it_does_not_fit() -> No
         }
     )
 
-    ((_, rows),) = arrived(given, [decoded_by_spark])
+    ((_, rows),) = rows_by_partition(given, [decoded_by_spark])
 
     fits, refused, broken = rows.column("__corrupt").to_pylist()
     assert fits is None
@@ -187,7 +178,7 @@ def test_value_that_spark_took_and_that_is_no_json_is_corrupt_and_not_filtered()
         *values, filtered=[None, 0, None, 0, None], corrupt=[None, None, None, None, "of no schema"]
     )
 
-    ((_, rows),) = arrived(json_spec, [came])
+    ((_, rows),) = rows_by_partition(json_spec, [came])
 
     assert rows.column("__filtered").to_pylist() == [None, None, None, 0, None]
     assert [why is None for why in rows.column("__corrupt").to_pylist()] == [True, False, False, True, False]
@@ -199,7 +190,7 @@ def test_value_that_spark_misread_is_corrupt_and_not_filtered() -> None:
     misread = InputSpec(topic="in", key_name="k", json=True, by_spark=SparkJson("a DECIMAL"))
     came = decoded_by_spark(b'{"a":"1.5"}', b'{"a":"1,5"}', filtered=[0, 0])
 
-    ((_, rows),) = arrived(dataclasses.replace(spec(), input=misread), [came])
+    ((_, rows),) = rows_by_partition(dataclasses.replace(spec(), input=misread), [came])
 
     assert rows.column("__filtered").to_pylist() == [0, None]
     assert [why is None for why in rows.column("__corrupt").to_pylist()] == [True, False]
@@ -210,7 +201,7 @@ def test_text_that_is_no_utf_8_is_corrupt_unless_a_filter_dropped_it() -> None:
     host = pa.StringArray.from_buffers(3, texts.buffers()[1], texts.buffers()[2])
     came = decoded_by_spark(b"x", b"y", b"z", filtered=[None, None, 0], host=host)
 
-    ((_, rows),) = arrived(spec(), [came])
+    ((_, rows),) = rows_by_partition(spec(), [came])
 
     assert [why is None for why in rows.column("__corrupt").to_pylist()] == [True, False, True]
     assert rows.column("__filtered").to_pylist() == [None, None, 0]
@@ -220,7 +211,9 @@ def test_many_large_rows_of_a_task_come_in_parts_and_in_order() -> None:
     large = b"v" * 900_000
     pieces = [piece(*((0, offset, large) for offset in range(at, at + 20))) for at in range(0, 200, 20)]
 
-    found = [(task, rows.column("__offset").to_pylist(), rows.nbytes) for task, rows in arrived(spec(), pieces)]
+    found = [
+        (task, rows.column("__offset").to_pylist(), rows.nbytes) for task, rows in rows_by_partition(spec(), pieces)
+    ]
 
     assert {task for task, _, _ in found} == {0}
     assert [offset for _, offsets, _ in found for offset in offsets] == list(range(200))
@@ -232,7 +225,7 @@ def test_large_records_of_which_no_column_takes_much_come_in_parts_too() -> None
     large = b'{"name": "a", "note": "%s"}' % (b"v" * 900_000)
     pieces = (piece(*((0, offset, large) for offset in range(at, at + 20))) for at in range(0, 200, 20))
 
-    found = [rows.num_rows for _, rows in arrived(spec(decoder=JsonDecoder.of("name STRING")), pieces)]
+    found = [rows.num_rows for _, rows in rows_by_partition(spec(decoder=JsonDecoder.of("name STRING")), pieces)]
 
     assert (sum(found), len(found) > 2) == (200, True)
 
@@ -271,7 +264,7 @@ def test_rows_of_one_record_are_never_parted(monkeypatch: pytest.MonkeyPatch) ->
         piece((1, 3, b"f")),
     ]
 
-    found = [(task, rows.column("__offset").to_pylist()) for task, rows in arrived(spec(), pieces)]
+    found = [(task, rows.column("__offset").to_pylist()) for task, rows in rows_by_partition(spec(), pieces)]
 
     assert found == [(0, [1]), (0, [2, 2, 2, 3]), (1, [3])]
 
@@ -280,7 +273,8 @@ def test_parts_end_where_a_record_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival, "_PART_BYTES", 1)
 
     found = [
-        rows.column("__offset").to_pylist() for _, rows in arrived(spec(), [piece((0, n, b"")) for n in (1, 2, 4)])
+        rows.column("__offset").to_pylist()
+        for _, rows in rows_by_partition(spec(), [piece((0, n, b"")) for n in (1, 2, 4)])
     ]
 
     assert found == [[1], [2], [4]]
@@ -302,29 +296,10 @@ STEPPED = SteppedDecoder.of(
 def test_steps_are_taken_with_what_was_decoded() -> None:
     values = [b'{"name":"a","cents":5}', b'{"name":"b","cents":0}', b"{", b'{"name":"c"}']
 
-    ((_, rows),) = arrived(spec(decoder=STEPPED), [piece(*((0, at, value) for at, value in enumerate(values)))])
+    ((_, rows),) = rows_by_partition(
+        spec(decoder=STEPPED), [piece(*((0, at, value) for at, value in enumerate(values)))]
+    )
 
     assert rows.column("__filtered").to_pylist() == [None, 0, None, 0]
     assert rows.column("more").to_pylist() == ["aa", "bb", None, "cc"]
     assert rows.column("__corrupt").is_valid().to_pylist() == [False, False, True, False]
-
-
-class Refusing:
-    """A decoder with a step that cannot be computed for some values."""
-
-    def decode(self, values: pa.ChunkedArray) -> Decoded:
-        if b"bad" in values.to_pylist():
-            raise CannotComputeError("[ARITHMETIC_OVERFLOW] too much")
-        return Decoded({"name": values.cast(pa.string())}, {})
-
-
-def test_step_that_cannot_be_computed_is_told_of_its_partition_alone_behind_what_came_before() -> None:
-    good, bad = b"good", b"bad"
-    pieces = [piece((0, 1, good), (1, 1, good)), piece((1, 2, bad), (2, 1, good)), piece((2, 2, good))]
-
-    found = list(rows_by_partition(spec(decoder=Refusing()), pieces))
-
-    offsets = [(number, None if isinstance(r, StepError) else r["__offset"].to_pylist()) for number, r in found]
-    assert offsets == [(0, [1]), (1, [1]), (1, None), (2, [1, 2])]
-    assert str(found[2][1]).startswith("in[1]: A step's expression cannot be computed")
-    assert "[ARITHMETIC_OVERFLOW]" in str(found[2][1])
