@@ -96,10 +96,10 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, 
             view = world.view()
             why = world.judge.unfinished() or world.unsettled(view)
             if why is not None:
-                world.operate(view)
-                if world.ends_in_a_reset:
+                if world.ends_in_a_reset(view):
                     kernel.passed("a person resets: a transaction was torn and cannot be undone")
                     why = None
+                world.operate(view)
                 try:
                     world.judge.look(view, kernel.now)
                 except Violation as found:

@@ -98,7 +98,6 @@ class World:
         for number in range(1, count + 1):
             self.add_host(f"i{number}", random.uniform(-7200, 7200) if apart else 0.0, random.choice(self.size.cores))
         self.airflow = Airflow(self)
-        self.ends_in_a_reset = False
         self._input = random
         self.records = random.randint(*self.size.records)
         self.round_interval_s = random.choice((0.5, 1.0, 1.0))
@@ -183,7 +182,6 @@ class World:
     def operate(self, view: ControlView) -> None:
         """What a person does by the runbook, once the faults are over: end a transaction that hides a changelog."""
         assignment = view.assignment
-        self.ends_in_a_reset = self._holds_changes_without_a_commit(view)
         self._deploy_again(view)
         for task_id, changelog in zip(self.job.tasks, self.changelogs, strict=True):
             active = None if assignment is None else assignment.tasks[task_id].active
@@ -194,7 +192,7 @@ class World:
                     self.kernel.passed("a person aborts what hangs")
                     self.broker.abort_hanging(changelog, pid)
 
-    def _holds_changes_without_a_commit(self, view: ControlView) -> bool:
+    def ends_in_a_reset(self, view: ControlView) -> bool:
         """Whether a task names half of a transaction that cannot be undone, in a changelog that a leader has cut.
 
         A person resets the application then: nothing more can be expected of this one.

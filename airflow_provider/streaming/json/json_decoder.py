@@ -140,12 +140,14 @@ class JsonDecoder:
             token = json.dumps(given[at], ensure_ascii=False).encode()
             if (why := self._no_time(field, token)) is not None:
                 bad.setdefault(at, why)
-        # Of fields with one name the last counts, but Spark takes none of them if one does not fit.
-        several = pc.greater(pc.count_substring(values, f'"{field.name}"'), 1)
-        for at in np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist() if pc.any(several).as_py() else ():
-            for other, token in self._repeated(values[at].as_py()) if at not in bad else ():
-                if other == field and token != b"null" and (why := self._no_time(field, token)) is not None:
-                    bad.setdefault(at, why)
+        for at in _with_several(values, field):
+            if at in bad:
+                continue
+            # The last one counts, but Spark takes none of them if one does not fit.
+            tokens = (token for other, token in self._repeated(values[at].as_py()) if other == field)
+            reasons = (self._no_time(field, token) for token in tokens if token != b"null")
+            if (why := next(filter(None, reasons), None)) is not None:
+                bad[at] = why
         if numbers:
             micros = pa.array(
                 [0 if at in bad else numbers.get(at, 0) * 1_000_000 for at in range(len(rows))], pa.int64()
@@ -210,6 +212,13 @@ class JsonDecoder:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
         return {"fields": self.fields}
+
+
+def _with_several(values: pa.ChunkedArray, field: JsonField) -> list[int]:
+    """The values in which a field's name stands more than once."""
+    several = pc.greater(pc.count_substring(values, f'"{field.name}"'), 1)
+    found: list[int] = np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist()
+    return found
 
 
 def _at(indices: Collection[int], count: int) -> pa.Array:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
-from airflow_provider.streaming.json.spark_times import misread_time
+from airflow_provider.streaming.json.spark_times import misread_time, shown
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
 _SHOWN: Final = 40
@@ -185,11 +185,7 @@ def _of_decimal(token: bytes) -> str | None:
     text = _string(token)
     if text is None or "," not in text:
         return None
-    return f"is {_shown(text)}: a comma is no part of a number in JSON. Write 1234.5, as a number or as a text"
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+    return f"is {shown(text)}: a comma is no part of a number in JSON. Write 1234.5, as a number or as a text"
 
 
 _MISREAD: Final = {"DECIMAL": _of_decimal, "TIMESTAMP": misread_time}

@@ -7,7 +7,7 @@ Source: Spark 4.2, ``SparkDateTimeUtils.parseTimestampString``, ``stringToTimest
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Final
 
@@ -35,12 +35,14 @@ _OFFSET: Final = re.compile(
 _YEAR: Final = re.compile(r"[+-]?[0-9]{4}")
 _BY_OFFSET: Final = re.compile(r"Z|(?:UTC|GMT|UT)?(?:[+-][0-9:]*)?")
 _NUMBER: Final = re.compile(rb"-?\d+")
-YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
+_YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
 """Seconds since 1970."""
 _SHOWN: Final = 40
 _MOST_OFFSET_S: Final = 18 * 3600
-_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_LEAST: Final = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
+"""What is meant where it is not said."""
 _CYCLE_YEARS: Final = 400
+_CYCLE_S: Final = 146_097 * 86_400
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -71,16 +73,14 @@ def misread_time(token: bytes) -> str | None:
         text = str(msgspec.json.decode(token))
         bare = text.strip(_AROUND)
         if not _YEAR.match(bare):
-            return f"is {_shown(text)}, which has no date"
+            return f"is {shown(text)}, which has no date"
         found = _TIME.fullmatch(bare)
         if "GMT" in bare and timestamp_us(text) is None:
-            return (
-                f"is {_shown(text)}, which Spark would read without its GMT: write a time, and how far it is from UTC"
-            )
+            return f"is {shown(text)}, which Spark would read without its GMT: write a time, and how far it is from UTC"
         if found is not None and found["zone"] and not _BY_OFFSET.fullmatch(found["zone"].strip(_AROUND_ZONE)):
-            return f"is {_shown(text)}, of which the zone has a name: write how far it is from UTC, such as +01:00"
+            return f"is {shown(text)}, of which the zone has a name: write how far it is from UTC, such as +01:00"
         return None
-    if _NUMBER.fullmatch(token) and (len(token) > len("-62135596800") or int(token) not in YEARS_1_TO_9999):
+    if _NUMBER.fullmatch(token) and (len(token) > len("-62135596800") or int(token) not in _YEARS_1_TO_9999):
         return (
             f"is {token[:_SHOWN].decode()}: a number is read as seconds since 1970, and these lie outside of the years "
             "1 to 9999. Are they milliseconds? Then write a text, or declare the column BIGINT"
@@ -88,7 +88,8 @@ def misread_time(token: bytes) -> str | None:
     return None
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """A text for a message, cut where it is long."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
@@ -98,13 +99,15 @@ def timestamp_us(text: str) -> int | None:
     found = _TIME.fullmatch(text.strip(_AROUND))
     if found is None:
         return None
-    year = int(found["year"])
-    month, day = int(found["month"] or 1), int(found["day"] or 1)
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month) or hour > 23 or minute > 59 or second > 59:
+    # Python's years are 1 to 9999, and the calendar comes again after 400.
+    cycles, year = divmod(int(found["year"]) - 2_000, _CYCLE_YEARS)
+    month, day, hour, minute, second = (int(found[name] or least) for name, least in _LEAST.items())
+    try:
+        moment = datetime(2_000 + year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
         return None
+    seconds = cycles * _CYCLE_S + (moment - _EPOCH) // timedelta(seconds=1)
     micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    seconds = _days_before(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
     if found["zone"] is not None:
         ahead = _offset_s(found["zone"].strip(_AROUND_ZONE))
         if ahead is None:
@@ -130,17 +133,3 @@ def _offset_s(name: str) -> int | None:
     if minutes > 59 or seconds > 59 or ahead > _MOST_OFFSET_S:
         return None
     return -ahead if found["sign"] == "-" else ahead
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % _CYCLE_YEARS == 0)
-
-
-def _days_in(year: int, month: int) -> int:
-    return 29 if month == 2 and _is_leap(year) else _DAYS[month - 1]
-
-
-def _days_before(year: int, month: int, day: int) -> int:
-    """Since 1970, in the proleptic Gregorian calendar."""
-    cycles, rest = divmod(year - 2_000, _CYCLE_YEARS)
-    return cycles * 146_097 + (datetime(2_000 + rest, month, day, tzinfo=UTC) - _EPOCH).days

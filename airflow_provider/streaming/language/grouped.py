@@ -364,8 +364,7 @@ class GroupedStream:
             ConfigurationError: it is no operation, names a column that there is not, or is behind a window or several
                 columns, of which it would not be told.
         """
-        if not isinstance(operation, Operation):
-            raise ConfigurationError(f"apply() got {operation!r}: give it an Operation, such as MyOperation(...).")
+        check_kind("apply() got ", operation, Operation, "an Operation, such as MyOperation(...)")
         if self.window is not None or len(self.by) > 1:
             raise ConfigurationError(
                 "apply() takes the rows of a key of one column, without a window: its operation would be told of "
