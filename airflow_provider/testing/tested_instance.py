@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -117,7 +117,7 @@ class TestedInstance:
         """Lose the disk; it has to be closed."""
         shutil.rmtree(self._settings.state_dir, ignore_errors=True)
 
-    def _call(self, batches: Iterable[pa.RecordBatch], rows_of: tuple[TaskId, ...] = ()) -> tuple[TaskStatus, ...]:
+    def _call(self, batches: Iterable[pa.RecordBatch], rows_of: Collection[TaskId] = ()) -> tuple[TaskStatus, ...]:
         if self._slot is None:
             # Every process of an instance has a greater incarnation than the one before.
             self._settings = dataclasses.replace(self._settings, incarnation=self._settings.incarnation + 1)
@@ -128,7 +128,7 @@ class TestedInstance:
         between = {stage.source.topic: stage.num_tasks for stage in self._job.stages if stage.source.from_stage}
         return InMemoryClients(self._log, between)
 
-    def _plan(self, rows_of: tuple[TaskId, ...] = ()) -> SlotPlan:
+    def _plan(self, rows_of: Collection[TaskId] = ()) -> SlotPlan:
         return SlotPlan(
             settings=self._settings,
             stages=self._job.specs,
@@ -136,7 +136,7 @@ class TestedInstance:
             tasks=tuple(TaskPlan(task=id_, role=self._role, generation=self._generation) for id_ in self._job.tasks),
             budget_s=_BUDGET_S,
             number=2 * self._generation + (self._role is Role.ACTIVE),
-            rows_of=rows_of,
+            rows_of=dict.fromkeys(rows_of),
             # Whatever is there is processed at once.
             idle=frozenset(self._job.tasks),
             clock_ms=CLOCK_BEGINS_MS + int(self._idle_clock() * 1000),

@@ -189,6 +189,16 @@ KEPT: Final = (
         ),
         TINY,
     ),
+    Kept(
+        "NoGapBehindWhatWasCut",
+        "duplicate",
+        451,
+        (
+            Fault(at=0.65, kind="remove_folder", target=8),
+            Fault(at=1.14, kind="cut_changelog", target=9, what="changelog", seconds=1.0),
+        ),
+        TINY,
+    ),
     Kept("NoGap", "duplicate", 1, (Fault(at=0.612, kind="break_store", target=6),)),
     Kept(
         "Slept",

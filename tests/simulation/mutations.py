@@ -343,11 +343,17 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.streaming.driver.slots.slot_decisions:tasks_that_go_on",
-                "return tasks & goal.active & running",
-                "return tasks & goal.active",
+                "status.state is TaskState.RUNNING and ",
+                "",
             ),
         ),
         faults=("break_store",),
+    ),
+    Mutation(
+        "NoGapBehindWhatWasCut",
+        "rows do not follow a store that stands before those that were processed",
+        ((f"{_WORKER}.step.batch_processor:goes_on_from", "(stood or 0) <= (stands or 0)", "True"),),
+        faults=("cut_changelog", "remove_folder", "kill_worker"),
     ),
     Mutation(
         "TouchIsNoTry",

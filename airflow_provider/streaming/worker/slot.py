@@ -127,8 +127,8 @@ class Slot:
             # 2. process
             # The rows are of one stage. None where none of them may be processed.
             of = plan.rows_of
-            parts = rows_by_partition(self._stages[of[0].stage], rows) if of else drained(rows)
-            skipped = self._processor.process(parts, plan.rows_of, attempts_left, plan.max_crashes, plan.clock_ms)
+            parts = rows_by_partition(self._stages[next(iter(of)).stage], rows) if of else drained(rows)
+            skipped = self._processor.process(parts, of, attempts_left, plan.max_crashes, plan.clock_ms)
             self._idle.tick(plan.idle, plan.clock_ms)
             # 3. restore and follow
             with no_collection():
@@ -155,7 +155,7 @@ class Slot:
             if read:
                 on_rows()
             for stage, rows in read:
-                of = [task for task in self._sources.tasks if task.stage == stage]
+                of = {task: at for task, at in self._sources.began_at.items() if task.stage == stage}
                 parts = rows_by_partition(self._stages[stage], [rows])
                 skipped = self._processor.process(parts, of, False, work.max_crashes, clock_ms)
                 self._sources.handed_on(stage, rows, skipped)

@@ -124,7 +124,7 @@ class InstancePlans:
     settings: InstanceSettings
 
     def plan(self, *tasks: TaskPlan, budget_s: float = RESTORE_S) -> SlotPlan:
-        rows_of = tuple(t.task for t in tasks if t.role is ACTIVE)
+        rows_of = dict.fromkeys(t.task for t in tasks if t.role is ACTIVE)
         return SlotPlan(
             settings=self.settings, stages={0: self.spec}, slot=0, tasks=tasks, budget_s=budget_s, rows_of=rows_of
         )

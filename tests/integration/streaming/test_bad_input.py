@@ -260,7 +260,7 @@ def test_rows_of_a_task_outside_the_call_are_left_alone(two_tasks: Application) 
     plan = plans.plan(active(0), active(1))
     with closing(Slot(plan)) as slot:
         slot.call(plan, (), False)
-        only_second = dataclasses.replace(plan, rows_of=(TaskId(0, 1),))
+        only_second = dataclasses.replace(plan, rows_of={TaskId(0, 1): None})
         statuses = by_task(slot.call(only_second, record_batches((0, orders), (1, orders)), False))
 
     assert statuses[0].source_offset is None

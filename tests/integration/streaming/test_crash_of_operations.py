@@ -214,7 +214,7 @@ class Shop:
             slot=0,
             tasks=tasks,
             budget_s=RESTORE_S,
-            rows_of=rows_of,
+            rows_of=dict.fromkeys(rows_of),
             idle=frozenset(self.job.tasks),
         )
 

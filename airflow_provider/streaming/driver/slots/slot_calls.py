@@ -16,7 +16,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
-from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, round_budget_s, tasks_that_go_on
+from airflow_provider.streaming.driver.slots.slot_decisions import Brought, SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
 from airflow_provider.streaming.driver.slots.worker_stay import DriverDoor, StayOverError, WorkerStay, stay_of
 from airflow_provider.streaming.driver.spark.single_executor import worker_pool
@@ -161,7 +161,7 @@ class SlotCalls:
                 if goal.stopping:
                     self._end_stay()
             else:
-                self._call(self._no_rows(), goal, budget_s, ())
+                self._call(self._no_rows(), goal, budget_s, {})
 
     def reads(self, task: TaskId) -> bool:
         """Whether the worker reads a task's source itself."""
@@ -170,16 +170,14 @@ class SlotCalls:
     def batch(
         self,
         rows: DataFrame,
-        tasks: frozenset[TaskId],
+        tasks: Mapping[TaskId, Brought],
         abandoned: Callable[[], bool],
-        began: Mapping[TaskId, int] | None = None,
-    ) -> frozenset[TaskId]:
+    ) -> Mapping[TaskId, Brought]:
         """Call the worker with a micro-batch's rows, once no other call is under way and the slot is not paused.
 
         Args:
-            abandoned: whether the query is to end; then a micro-batch that still waits is left to the next query.
-            began: by task, the generation in which the query began; in another its rows may leave a gap, and are left
-                to the next query. None for the newest.
+            tasks: of the query; what may leave a gap is left to the next one.
+            abandoned: whether the query is to end; then a micro-batch that still waits is left to the next one, too.
 
         Returns:
             Those of the tasks whose next rows the query may bring too.
@@ -195,13 +193,14 @@ class SlotCalls:
                 time.sleep(_POLL_S)
         try:
             goal = self._goal()
-            if began is not None:
-                tasks = frozenset(p.task for p in goal.tasks if p.task in tasks and p.generation == began.get(p.task))
+            generations = {plan.task: plan.generation for plan in goal.tasks}
+            tasks = {task: of for task, of in tasks.items() if of.generation == generations.get(task)}
             if self._chooses_bound:
                 # In the query's own session, which is a copy of the instance's as that was when the query began.
                 rows.sparkSession.conf.set(MAX_BYTES_PER_BATCH, str(arrow_batch_bytes(self._bytes_per_row)))
             self._batch_since = time.monotonic()
-            self._call(rows, goal, _BATCH_BUDGET_S, tuple(sorted(tasks & goal.active)))
+            rows_of = {task: tasks[task].source_offset for task in sorted(tasks.keys() & goal.active)}
+            self._call(rows, goal, _BATCH_BUDGET_S, rows_of)
             return tasks_that_go_on(tasks, goal, self._report)
         finally:
             self._batch_since = None
@@ -222,7 +221,7 @@ class SlotCalls:
     def _no_rows(self) -> DataFrame:
         return self._spark.range(1).withColumnRenamed("id", ROUND_COLUMN).coalesce(1)
 
-    def _work(self, goal: SlotGoal, budget_s: float, rows_of: tuple[TaskId, ...]) -> SlotWork:
+    def _work(self, goal: SlotGoal, budget_s: float, rows_of: Mapping[TaskId, int | None]) -> SlotWork:
         self._number += 1
         return SlotWork(
             tasks=goal.tasks,
@@ -253,7 +252,7 @@ class SlotCalls:
         reports = [decode_report(bytes(row.report)) for row in reported.collect()]
         return reports[0] if len(reports) == 1 else CallReport(())
 
-    def _call(self, rows: DataFrame, goal: SlotGoal, budget_s: float, rows_of: tuple[TaskId, ...]) -> None:
+    def _call(self, rows: DataFrame, goal: SlotGoal, budget_s: float, rows_of: Mapping[TaskId, int | None]) -> None:
         with self._called():
             report = self._run(rows, self._work(goal, budget_s, rows_of))
         if report.rows:
@@ -264,7 +263,7 @@ class SlotCalls:
 
     def _call_staying(self, goal: SlotGoal, budget_s: float) -> None:
         """A round of a worker that stays: it is called over its line, or begins to stay."""
-        work = self._work(goal, budget_s, ())
+        work = self._work(goal, budget_s, {})
         with self._called():
             if self._stay is not None:
                 try:

@@ -12,6 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
+from airflow_provider.streaming.worker.step.batch_processor import goes_on_from
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 
 _ROUND_BUDGET_S: Final = 0.25
@@ -260,13 +261,31 @@ def with_overlap(offsets: Mapping[TaskId, int | None], earliest: Mapping[int, in
     return offsets
 
 
-def tasks_that_go_on(tasks: frozenset[TaskId], goal: SlotGoal, report: SlotReport) -> frozenset[TaskId]:
-    """Those of a query's tasks whose next rows it may bring too.
+@dataclass(frozen=True)
+class Brought:
+    """How far a query has brought a task's rows without a gap.
 
-    A task whose rows were not processed is none of them: its next rows would leave a gap.
+    Args:
+        generation: of the task's plan when the query began; another one's rows may not follow these.
+        source_offset: at which the task's store stood when they were processed; None for none.
+    """
+
+    generation: int
+    source_offset: int | None
+
+
+def tasks_that_go_on(tasks: Mapping[TaskId, Brought], goal: SlotGoal, report: SlotReport) -> Mapping[TaskId, Brought]:
+    """Those of a query's tasks whose next rows it may bring too, and how far it has brought them by now.
+
+    A task whose rows were not processed is none of them: its next rows would leave a gap. Nor is one whose store stands
+    before what was processed.
 
     Args:
         tasks: of the query, before the call that brought a micro-batch.
     """
-    running = {task for task, status in report.statuses.items() if status.state is TaskState.RUNNING}
-    return tasks & goal.active & running
+    go_on = {}
+    for task in tasks.keys() & goal.active & report.statuses.keys():
+        status, before = report.statuses[task], tasks[task]
+        if status.state is TaskState.RUNNING and goes_on_from(before.source_offset, status.source_offset):
+            go_on[task] = Brought(before.generation, status.source_offset)
+    return go_on

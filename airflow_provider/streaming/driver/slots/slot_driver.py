@@ -21,6 +21,7 @@ from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.input_wait import InputWait
 from airflow_provider.streaming.driver.slots.slot_calls import SlotCalls
 from airflow_provider.streaming.driver.slots.slot_decisions import (
+    Brought,
     SlotGoal,
     SlotState,
     next_state,
@@ -294,13 +295,14 @@ class SlotDriver:
         source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
         known = self._calls.report.statuses
+        brought = {task: Brought(known[task].generation, known[task].source_offset) for task in tasks}
         query = SourceQuery(
             self._spark,
             source,
             self._settings.connection,
             tasks,
             checkpoint,
-            partial(self._on_batch, {task: known[task].generation for task in tasks if task in known}),
+            partial(self._on_batch, brought),
             partial(InputWait, self._settings.connection, source.topic, self._settings.application_id),
         )
         query.start()
@@ -308,19 +310,22 @@ class SlotDriver:
 
     # -- the thread that calls -----------------------------------------------------------------------------------
 
-    def _on_batch(self, began: Mapping[TaskId, int], query: SourceQuery, rows: DataFrame) -> Mapping[int, int | None]:
+    def _on_batch(
+        self, brought: dict[TaskId, Brought], query: SourceQuery, rows: DataFrame
+    ) -> Mapping[int, int | None]:
         for plan in self._goal.tasks:
             if plan.task in query.tasks:
                 self._note_first_call(plan.task, plan.generation)
         # Beside the slot's calls, or the table's own task might not get its turn.
         if not self._wait_for_tables(query.tasks, lambda: query.leaving):
             return {}
-        query.tasks = self._calls.batch(rows, query.tasks, lambda: query.leaving, began)
+        left = self._calls.batch(rows, {task: brought[task] for task in query.tasks}, lambda: query.leaving)
+        brought |= left
+        query.tasks = frozenset(left)
         if not query.tasks:
             query.leave()
             self._wake.set()
-        known = self._calls.report.statuses
-        return {task.partition: known[task].source_offset for task in query.tasks if task in known}
+        return {task.partition: of.source_offset for task, of in left.items()}
 
     def _note_first_call(self, task: TaskId, generation: int) -> None:
         if self._first_calls.get(task, (None,))[0] != generation:

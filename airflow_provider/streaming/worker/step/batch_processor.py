@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class BatchProcessor:
     def process(
         self,
         parts: Iterable[tuple[int, pa.Table]],
-        rows_of: Collection[TaskId],
+        rows_of: Mapping[TaskId, int | None],
         attempts_left: bool,
         max_crashes: int,
         clock_ms: int | None = None,
@@ -57,7 +57,7 @@ class BatchProcessor:
 
         Args:
             parts: partition and rows, one partition after the other.
-            rows_of: tasks of one stage whose rows may be processed.
+            rows_of: by task of one stage whose rows may be processed, where its store stood before them (`SlotWork`).
             max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
             clock_ms: the time of the micro-batch, epoch ms; None where it has none.
 
@@ -68,7 +68,7 @@ class BatchProcessor:
             Exception: what another attempt may get past.
         """
         by_partition = {task_id.partition: task_id for task_id in rows_of}
-        skipped = set[TaskId]()
+        stood, skipped = dict(rows_of), set[TaskId]()
         for partition, rows in parts:
             task_id = by_partition.get(partition)
             if task_id is None or task_id in skipped:
@@ -77,16 +77,26 @@ class BatchProcessor:
             if task is not None and task.state is TaskState.RESTORING:
                 # A fresh worker after a crash: what it lacks is most often little.
                 self._catch_up(time.monotonic() + _CATCH_UP_S)
-            if task is not None and task.state is TaskState.RUNNING:
-                self._step(task, rows, attempts_left, max_crashes, clock_ms)
+            runs = task is not None and task.state is TaskState.RUNNING
+            if task is not None and runs and goes_on_from(stood[task_id], at := task.source_offset):
+                self._step(task, rows, at, attempts_left, max_crashes, clock_ms)
+                stood[task_id] = int(rows.column("__offset")[-1].as_py()) + 1
             else:
                 skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
         return skipped
 
-    def _step(self, task: Task, rows: pa.Table, attempts_left: bool, max_crashes: int, clock_ms: int | None) -> None:
+    def _step(
+        self,
+        task: Task,
+        rows: pa.Table,
+        at: int | None,
+        attempts_left: bool,
+        max_crashes: int,
+        clock_ms: int | None,
+    ) -> None:
         try:
             with self._isolating_batch(task.id, attempts_left):
-                self._refuse_deadly(task, max_crashes)
+                self._refuse_deadly(task, at, max_crashes)
                 active_step(task, rows, self._group, clock_ms)
                 if task.state is TaskState.OWNING:
                     self._own_again(task)
@@ -94,15 +104,23 @@ class BatchProcessor:
         finally:
             self._crashes.end(task.id)
 
-    def _refuse_deadly(self, task: Task, max_crashes: int) -> None:
-        crashes = self._crashes.begin(task.id, task.plan.generation, task.source_offset)
+    def _refuse_deadly(self, task: Task, at: int | None, max_crashes: int) -> None:
+        crashes = self._crashes.begin(task.id, task.plan.generation, at)
         if crashes >= max_crashes:
             raise WorkerError(
                 f"{crashes} worker(s) ended in the middle of the batch of {task.job.input.topic}[{task.partition}] "
-                f"that begins at offset {task.source_offset or 0}: they crashed, or took longer than call_timeout_s "
+                f"that begins at offset {at or 0}: they crashed, or took longer than call_timeout_s "
                 f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
                 "then correct the job's function or its libraries."
             )
+
+
+def goes_on_from(stood: int | None, stands: int | None) -> bool:
+    """Whether rows that follow a source offset leave no gap behind a store.
+
+    A changelog that lost its newest commits, and a store that was restored from it since, stand before.
+    """
+    return (stood or 0) <= (stands or 0)
 
 
 class CrashCounter:

@@ -80,9 +80,9 @@ class SourceReader:
         return None if self._consumer is None else self._consumer.ready
 
     @property
-    def tasks(self) -> Collection[TaskId]:
-        """Those that are read; a view."""
-        return self._stands.keys()
+    def began_at(self) -> Mapping[TaskId, int | None]:
+        """By task of which rows are handed on, where its store stood; a view."""
+        return self._stood
 
     def read(self, of: Collection[TaskId]) -> tuple[Sequence[tuple[int, pa.RecordBatch]], bool]:
         """What has come for some tasks, of which those that run are read; waits for nothing.

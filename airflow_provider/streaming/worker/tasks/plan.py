@@ -51,9 +51,10 @@ class SlotWork:
     Args:
         tasks: what to be for each task; a task that is not named is closed.
         budget_s: how long a call may follow changelogs.
-        rows_of: tasks of one stage whose rows this call may process. A query that skipped rows of a task once, because
-            the task failed, must never process later ones: they would be a gap. A new query begins where the task
-            stopped.
+        rows_of: by task of one stage whose rows this call may process, the source offset at which its store stood when
+            the rows before these were processed; None for none. Where it stands before that, they would leave a gap:
+            rows before them were skipped because the task failed, or its changelog has lost them since. A new query
+            begins where the task stands.
         reads: tasks whose sources the worker reads itself, for as long as it stays.
         idle: tasks whose sources held nothing new when that was looked for last.
         clock_ms: the driver's time of the call, epoch ms, which is that of its rows too; None where time stands still.
@@ -67,7 +68,7 @@ class SlotWork:
     budget_s: float
     number: int | None = None
     call: int = 0
-    rows_of: tuple[TaskId, ...] = ()
+    rows_of: Mapping[TaskId, int | None] = field(default_factory=dict)
     reads: tuple[TaskId, ...] = ()
     idle: frozenset[TaskId] = frozenset()
     clock_ms: int | None = None

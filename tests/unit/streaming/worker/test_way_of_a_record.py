@@ -52,7 +52,7 @@ class OneTask:
             tasks=(plan,),
             budget_s=0.0,
             number=plan.generation,
-            rows_of=rows_of,
+            rows_of=dict.fromkeys(rows_of),
         )
 
     def call(self, plan: SlotPlan, batches: list[pa.RecordBatch] | None = None) -> TaskState:

@@ -15,10 +15,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import RestorePhase, RestoreStatus, Role, TaskState, TaskStatus
 from airflow_provider.streaming.driver.slots import slot_calls
 from airflow_provider.streaming.driver.slots.slot_calls import RestoreLog, SlotCalls
-from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal
+from airflow_provider.streaming.driver.slots.slot_decisions import Brought, SlotGoal
 from airflow_provider.streaming.driver.spark.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
-from tests.builders import task_id
 from tests.unit.streaming.driver.fakes import STANDBY, FakeRows, FakeSpark, plan, settings_in, status_of
 from tests.unit.streaming.driver.fakes import compiled as compiled_job
 from tests.waiting import wait_until
@@ -89,9 +88,13 @@ def never() -> bool:
     return False
 
 
+def brought(*partitions: int) -> dict[TaskId, Brought]:
+    return {TaskId(0, partition): Brought(1, None) for partition in partitions}
+
+
 def batch(calls: SlotCalls, spark: FakeSpark, tasks: set[int], abandoned: Callable[[], bool] = never) -> frozenset[int]:
     rows: Any = FakeRows(spark.answer)
-    left = calls.batch(rows, frozenset(map(task_id, tasks)), abandoned)
+    left = calls.batch(rows, brought(*tasks), abandoned)
     return frozenset(task.partition for task in left)
 
 
@@ -153,8 +156,19 @@ def test_batch_brings_rows_of_the_tasks_that_are_still_active_here(plans: list[S
 
     left = batch(calls, spark, {0, 1, 2})
 
-    assert plans[-1].rows_of == (TaskId(0, 0), TaskId(0, 1))
+    assert list(plans[-1].rows_of) == [TaskId(0, 0), TaskId(0, 1)]
     assert left == {0}
+
+
+def test_worker_learns_from_where_the_rows_go_on(plans: list[SlotPlan], tmp_path: Path) -> None:
+    spark = FakeSpark(status_of(0, source_offset=7))
+    calls = calls_of(spark, Goal(SlotGoal((plan(0),))), tmp_path)
+    rows: Any = FakeRows(spark.answer)
+
+    left = calls.batch(rows, {TaskId(0, 0): Brought(1, 4)}, never)
+    assert (plans[-1].rows_of, left) == ({TaskId(0, 0): 4}, {TaskId(0, 0): Brought(1, 7)})
+
+    assert calls.batch(rows, {TaskId(0, 0): Brought(2, 4)}, never) == {}, "another generation has another query"
 
 
 def test_paused_batch_waits_while_rounds_go_on(plans: list[SlotPlan], tmp_path: Path) -> None:
@@ -165,11 +179,11 @@ def test_paused_batch_waits_while_rounds_go_on(plans: list[SlotPlan], tmp_path: 
     waiting = in_thread(lambda: batch(calls, spark, {0}), "batch")
     calls.round()
     calls.round()
-    assert [sent.rows_of for sent in plans] == [(), ()]
+    assert [sent.rows_of for sent in plans] == [{}, {}]
 
     goal.goal = SlotGoal((plan(0),))
     assert waiting.result(10) == {0}
-    assert plans[-1].rows_of == (TaskId(0, 0),)
+    assert list(plans[-1].rows_of) == [TaskId(0, 0)]
 
 
 def test_batch_of_a_query_that_is_to_end_is_left_to_the_next_one(plans: list[SlotPlan], tmp_path: Path) -> None:
@@ -212,7 +226,7 @@ def test_call_that_took_too_long_fails_its_batch_the_next_time(plans: list[SlotP
 
     late: Any = FakeRows(end_late)
     with pytest.raises(RuntimeError, match="ended the worker"):
-        calls.batch(late, frozenset({TaskId(0, 0)}), never)
+        calls.batch(late, brought(0), never)
     assert over.is_set()
 
     batch(calls, spark, {0})
@@ -228,7 +242,7 @@ def test_pieces_are_bounded_by_bytes_until_rows_are_known_to_be_small(tmp_path: 
 
     for bytes_per_row in (100, 100, 900_000, 100, 100):
         rows: Any = FakeRows(spark.answer, rows=10, bytes_=10 * bytes_per_row)
-        calls.batch(rows, frozenset({TaskId(0, 0)}), never)
+        calls.batch(rows, brought(0), never)
         bounds.append(int(rows.settings[MAX_BYTES_PER_BATCH]))
 
     # Where they once were large they may be so again.
@@ -242,7 +256,7 @@ def test_bound_that_the_user_set_is_left_alone(tmp_path: Path) -> None:
     rows: Any = FakeRows(spark.answer, rows=10, bytes_=1000)
     rows.settings.clear()
 
-    calls.batch(rows, frozenset({TaskId(0, 0)}), never)
+    calls.batch(rows, brought(0), never)
 
     assert rows.settings == {}
 

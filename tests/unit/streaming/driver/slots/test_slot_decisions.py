@@ -12,6 +12,7 @@ from airflow_provider.control.records.assignment import Assignment, TaskAssignme
 from airflow_provider.control.records.status import RestorePhase, TaskState, TaskStatus
 from airflow_provider.streaming.driver.instance_controller import task_plans
 from airflow_provider.streaming.driver.slots.slot_decisions import (
+    Brought,
     SlotGoal,
     SlotState,
     choose_slots,
@@ -333,16 +334,27 @@ def test_no_query_is_wanted_while_stopping() -> None:
     assert tasks_to_query(SlotGoal((plan(0),), stopping=True), report_of(status_of(0)), queried=()) == []
 
 
+def brought(*partitions: int) -> dict[TaskId, Brought]:
+    return {TaskId(0, partition): Brought(1, None) for partition in partitions}
+
+
 def test_task_whose_rows_were_not_processed_does_not_go_on() -> None:
     report = report_of(status_of(0), status_of(1, RESTORING), status_of(2, FOLLOWING, STANDBY), status_of(3))
 
-    assert tasks_that_go_on(frozenset({TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)}), GOAL, report) == {TaskId(0, 0)}
+    assert tasks_that_go_on(brought(0, 1, 2), GOAL, report) == brought(0)
 
 
 def test_task_that_was_given_away_does_not_go_on() -> None:
-    assert tasks_that_go_on(frozenset({TaskId(0, 0), TaskId(0, 3)}), GOAL, report_of(status_of(0), status_of(3))) == {
-        TaskId(0, 0)
-    }
+    assert tasks_that_go_on(brought(0, 3), GOAL, report_of(status_of(0), status_of(3))) == brought(0)
+
+
+@pytest.mark.parametrize("stands", [None, 4])
+def test_task_that_went_back_does_not_go_on(stands: int | None) -> None:
+    """Its changelog has lost its newest commits, and its store was restored since."""
+    report = report_of(status_of(0, source_offset=stands), status_of(1, source_offset=5))
+    before = {TaskId(0, 0): Brought(1, 5), TaskId(0, 1): Brought(1, 4)}
+
+    assert tasks_that_go_on(before, GOAL, report) == {TaskId(0, 1): Brought(1, 5)}
 
 
 def test_each_stage_has_a_query_of_its_own() -> None:

@@ -34,7 +34,7 @@ def processor(bench: Bench, crashes: CrashCounter) -> BatchProcessor:
 def test_rows_of_running_tasks_are_processed(processor: BatchProcessor, bench: Bench) -> None:
     bench.hold(active(0), active(1))
 
-    skipped = processor.process([(0, rows(1, 2)), (1, rows(3))], {TaskId(0, 0), TaskId(0, 1)}, False, 3)
+    skipped = processor.process([(0, rows(1, 2)), (1, rows(3))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
 
     assert skipped == set()
     assert [bench.registry.tasks[TaskId(0, p)].replica.get_many([b"k"]) for p in (0, 1)] == [
@@ -47,7 +47,7 @@ def test_rows_of_running_tasks_are_processed(processor: BatchProcessor, bench: B
 def test_rows_that_the_call_may_not_process_are_left_alone(processor: BatchProcessor, bench: Bench) -> None:
     bench.hold(active(0))
 
-    assert processor.process([(0, rows(1))], set(), False, 3) == set()
+    assert processor.process([(0, rows(1))], {}, False, 3) == set()
 
     assert bench.registry.tasks[TaskId(0, 0)].source_offset is None
 
@@ -55,7 +55,7 @@ def test_rows_that_the_call_may_not_process_are_left_alone(processor: BatchProce
 def test_rows_of_a_task_that_does_not_run_are_skipped(processor: BatchProcessor, bench: Bench) -> None:
     bench.hold(standby(0))
 
-    assert processor.process([(0, rows(1)), (7, rows(1))], {TaskId(0, 0), TaskId(0, 7)}, False, 3) == {
+    assert processor.process([(0, rows(1)), (7, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 7)]), False, 3) == {
         TaskId(0, 0),
         TaskId(0, 7),
     }
@@ -71,10 +71,23 @@ def test_later_rows_of_a_task_that_was_skipped_are_no_gap(
         bench.hold(active(0, 2))
         yield 0, rows(2, begin=1)
 
-    skipped = processor.process(parts(), {TaskId(0, 0)}, False, 3)  # type: ignore[arg-type]
+    skipped = processor.process(parts(), dict.fromkeys([TaskId(0, 0)]), False, 3)  # type: ignore[arg-type]
 
     assert (skipped, bench.registry.tasks[TaskId(0, 0)].state) == ({TaskId(0, 0)}, TaskState.RUNNING)
     assert records_of(log, 0) == []
+
+
+def test_rows_that_would_leave_a_gap_behind_a_store_that_went_back_are_skipped(
+    processor: BatchProcessor, bench: Bench, log: InMemoryLog
+) -> None:
+    bench.hold(active(0))
+
+    assert processor.process([(0, rows(5, begin=3))], {TaskId(0, 0): 3}, False, 3) == {TaskId(0, 0)}
+    assert records_of(log, 0) == []
+
+    assert processor.process([(0, rows(5, 6, 7, 8))], {TaskId(0, 0): None}, False, 3) == set()
+    assert processor.process([(0, rows(9, begin=4))], {TaskId(0, 0): 4}, False, 3) == set()
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(9)]
 
 
 def test_task_that_lacks_little_catches_up_before_its_rows(
@@ -84,7 +97,7 @@ def test_task_that_lacks_little_catches_up_before_its_rows(
     bench.hold(active(0, 2), follow=False)
     assert bench.state() is TaskState.RESTORING
 
-    assert processor.process([(0, rows(5, begin=100))], {TaskId(0, 0)}, False, 3) == set()
+    assert processor.process([(0, rows(5, begin=100))], dict.fromkeys([TaskId(0, 0)]), False, 3) == set()
 
     assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(5)]
 
@@ -94,11 +107,11 @@ def test_error_that_another_attempt_may_get_past_ends_the_call(processor: BatchP
     bench.writers[0].error = BrokerUnreachableError("no answer")
 
     with pytest.raises(BrokerUnreachableError):
-        processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
+        processor.process([(0, rows(1))], dict.fromkeys([TaskId(0, 0)]), False, 3)
 
     assert bench.state() is TaskState.OWNING
     bench.hold(active(0))
-    processor.process([(0, rows(1))], {TaskId(0, 0)}, False, 3)
+    processor.process([(0, rows(1))], dict.fromkeys([TaskId(0, 0)]), False, 3)
     assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
 
 
@@ -108,7 +121,7 @@ def test_task_whose_commit_may_be_ended_twice_is_owned_again_before_its_next_row
     bench.hold(active(0))
     bench.writers[0].slow = True
 
-    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], dict.fromkeys([TaskId(0, 0)]), False, 3)
 
     assert (skipped, bench.state()) == (set(), TaskState.RUNNING)
     assert bench.writers[0].closed
@@ -123,7 +136,7 @@ def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the
     bench.writers[0].slow = True
     bench.fence_errors.append(BrokerUnreachableError("no answer"))
 
-    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, False, 3)
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], dict.fromkeys([TaskId(0, 0)]), False, 3)
 
     assert (skipped, bench.state()) == ({TaskId(0, 0)}, TaskState.OWNING)
     assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [encode_state(1)]
@@ -132,10 +145,10 @@ def test_task_that_cannot_be_owned_again_at_once_has_committed_and_waits_for_the
 def test_poison_fails_its_task_at_the_last_attempt_and_no_other(processor: BatchProcessor, bench: Bench) -> None:
     bench.hold(active(0), active(1))
     with pytest.raises(ProcessError):
-        processor.process([(0, rows(666))], {TaskId(0, 0), TaskId(0, 1)}, True, 3)
+        processor.process([(0, rows(666))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), True, 3)
     bench.hold(active(0), active(1))
 
-    skipped = processor.process([(0, rows(666)), (1, rows(1))], {TaskId(0, 0), TaskId(0, 1)}, False, 3)
+    skipped = processor.process([(0, rows(666)), (1, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
 
     assert skipped == set()
     assert [bench.state(p) for p in (0, 1)] == [TaskState.FAILED, TaskState.RUNNING]
@@ -147,7 +160,7 @@ def test_fenced_task_waits_and_its_later_rows_are_skipped(
     bench.hold(active(0))
     commit_elsewhere(log, 0, 2, k=9)
 
-    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], {TaskId(0, 0)}, True, 3)
+    skipped = processor.process([(0, rows(1)), (0, rows(2, begin=1))], dict.fromkeys([TaskId(0, 0)]), True, 3)
 
     assert skipped == {TaskId(0, 0)}
     assert bench.state() is TaskState.CLOSED
@@ -161,7 +174,7 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
     for _ in range(crashed):
         crashes.begin(TaskId(0, 0), 1, None)
 
-    processor.process([(0, rows(1))], {TaskId(0, 0)}, True, 3)
+    processor.process([(0, rows(1))], dict.fromkeys([TaskId(0, 0)]), True, 3)
 
     status = bench.registry.tasks[TaskId(0, 0)].status()
     assert status.state is state
@@ -174,6 +187,6 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
 def test_rows_belong_to_the_stage_whose_tasks_the_call_names(processor: BatchProcessor, bench: Bench) -> None:
     bench.hold(active(0))
 
-    assert processor.process([(0, rows(1))], {TaskId(1, 0)}, False, 3) == {TaskId(1, 0)}
+    assert processor.process([(0, rows(1))], dict.fromkeys([TaskId(1, 0)]), False, 3) == {TaskId(1, 0)}
 
     assert bench.registry.tasks[TaskId(0, 0)].source_offset is None
