@@ -7,12 +7,13 @@ LIMIT ?=
 WORKERS ?= 4
 SHARE ?= 1/1
 SIMULATE_S ?=
+SIMULATE_FROM ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests on a real Kafka wait most of the time, so there are more workers than a small machine has cores.
 # Those of one `xdist_group` run one after the other.
-PYTEST = SIMULATE_S=$(SIMULATE_S) $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
+PYTEST = SIMULATE_S=$(SIMULATE_S) SIMULATE_FROM=$(SIMULATE_FROM) $(BIN)/python -m pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 UV = VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv
 
 # Tests and demos start hundreds of Python processes: where an image sets this, each would compile Airflow anew.

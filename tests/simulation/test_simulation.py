@@ -34,10 +34,14 @@ def test_kept_schedules_find_what_they_are_kept_for() -> None:
 
 
 def test_fresh_schedules_break_no_promise() -> None:
-    """Two minutes of one core, or ``SIMULATE_S`` seconds; what fails says the seed and how it is run again."""
-    limit_s = int(os.environ.get("SIMULATE_S") or "120")
+    """Two minutes of one core, or ``SIMULATE_S`` seconds, from the seed ``SIMULATE_FROM`` on, or a fresh one.
 
-    fresh = simulate("--runs", "1000000", "--limit", str(limit_s), "--processes", "1", timeout_s=limit_s + 600)
+    What fails says the seed and how it is run again.
+    """
+    limit_s = int(os.environ.get("SIMULATE_S") or "120")
+    first = ("--first", seed) if (seed := os.environ.get("SIMULATE_FROM")) else ()
+
+    fresh = simulate("--runs", "1000000", "--limit", str(limit_s), *first, "--processes", "1", timeout_s=limit_s + 600)
 
     assert fresh.returncode == 0, fresh.stdout + fresh.stderr
 
