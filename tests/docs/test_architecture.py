@@ -11,7 +11,7 @@ import pytest
 from tests.docs.commands import ROOT
 
 MAX_STOPS = 15
-WALKS = ("record", "promotion", "failover", "changed job")
+WALKS = ("record", "promotion", "failover", "drill", "changed job")
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 _STOP = re.compile(r"^(?P<number>\d+)\. (?P<text>.*?)(?=^\d+\. |^#|\Z)", re.MULTILINE | re.DOTALL)

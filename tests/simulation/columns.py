@@ -148,10 +148,10 @@ class LineEnd:
             pass
         return self.words.popleft()[1]
 
-    def wait(self, seconds: float, also: Any = None) -> bool:
+    def wait(self, seconds: float, also: Collection[Any] = ()) -> bool:
         kernel = the()
-        if also is not None:
-            also.waiting = self.waiting
+        for one in also:
+            one.waiting = self.waiting
         deadline, looked = kernel.now + seconds, False
         while True:
             if self.words and self.words[0][0] <= kernel.now:
@@ -161,7 +161,7 @@ class LineEnd:
             if looked or kernel.now >= deadline:
                 return False
             kernel.wait(self.waiting, deadline - kernel.now)
-            looked = also is not None
+            looked = bool(also)
 
     def close(self) -> None:
         for end in (self, self.other):

@@ -400,6 +400,15 @@ def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not HEAVY & set(done.stdout.splitlines()[-1].split())
 
 
+def test_starting_an_instance_loads_no_pandas() -> None:
+    """It takes a second of CPU; pyarrow loads it where it is given Python values."""
+    script = "import sys, airflow_provider.streaming.driver.instance; print('pandas' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.parametrize(("name", "folder"), LINKS.items())
 def test_link_is_a_relative_link_to_the_root_folder(name: str, folder: str) -> None:
     link = PACKAGE / name

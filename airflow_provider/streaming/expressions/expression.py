@@ -123,8 +123,7 @@ class Call(Expression):
 
 # -- the functions -----------------------------------------------------------------------------------------------------
 
-_NULL: Final = pa.scalar(None, pa.bool_())
-_EMPTY: Final = pa.scalar("")
+_NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas into whoever imports this
 _INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
 """What Spark takes for an integer: its ``trimAll`` takes spaces and control characters away."""
 _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
@@ -198,7 +197,7 @@ def _key_text(*parts: Values) -> Values:
         rows = zip(*(part.to_pylist() for part in parts), strict=True)
         return pa.array([None if None in row else _json_array(row) for row in rows], pa.string())
     inner = pc.binary_join_element_wise(*parts, pa.scalar('","'), null_handling="emit_null")
-    return pc.binary_join_element_wise(pa.scalar('["'), inner, pa.scalar('"]'), _EMPTY)
+    return pc.binary_join_element_wise(pa.scalar('["'), inner, pa.scalar('"]'), pa.scalar(""))
 
 
 def _json_array(texts: Sequence[str]) -> str:
@@ -234,7 +233,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "ltrim": functools.partial(pc.utf8_ltrim, characters=" "),
     "rtrim": functools.partial(pc.utf8_rtrim, characters=" "),
     "substring": _substring,
-    "concat": lambda *parts: pc.binary_join_element_wise(*parts, _EMPTY, null_handling="emit_null"),
+    "concat": lambda *parts: pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null"),
     "to_text": functools.partial(pc.cast, target_type=pa.string()),
     "to_bigint": functools.partial(pc.cast, target_type=pa.int64()),
     "to_double": functools.partial(pc.cast, target_type=pa.float64(), safe=False),

@@ -31,7 +31,7 @@ from airflow_provider.streaming.terms.steps import (
     WithColumn,
 )
 
-_NO_MARK: Final = pa.scalar(None, pa.int32())
+_NO_MARK: Final = pa.nulls(1, pa.int32())[0]
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -21,13 +23,15 @@ from airflow_provider.streaming.worker.standby.standby_duties import StandbyDuti
 from airflow_provider.streaming.worker.step.arrival import drained, no_collection, rows_by_partition
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.streaming.worker.step.idle_time import MAX_GAP_S, IdleTime
-from airflow_provider.streaming.worker.step.source_reader import SourceReader
+from airflow_provider.streaming.worker.step.source_reader import SourceReader, WaitingReader
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
 from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
-from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan, WorkerSource
 from airflow_provider.streaming.worker.tasks.task import Task
+
+_Reader = TypeVar("_Reader", bound=SourceReader)
 
 
 class Slot:
@@ -83,12 +87,19 @@ class Slot:
             crashes=CrashCounter(Path(settings.run_dir)),
             call_timeout_s=settings.call_timeout_s,
         )
-        self._sources = SourceReader(
-            sources=plan.sources,
-            tasks=registry.tasks,
-            isolating=registry.isolating_source,
-            open_consumer=lambda: kafka.open_source(settings.application_id),
-        )
+        self.lost = LostRecords()
+        """What tasks have gone on without in the sources that the worker reads itself."""
+
+        def reader(kind: type[_Reader], sources: Mapping[int, WorkerSource]) -> _Reader:
+            consumer = functools.partial(kafka.open_source, settings.application_id)
+            return kind(sources, registry.tasks, registry.isolating_source, consumer, self.lost)
+
+        at_once = {stage: source for stage, source in plan.sources.items() if not source.waits}
+        # One for each, or what waits would keep the others from being read.
+        self._waiting = {
+            stage: reader(WaitingReader, {stage: source}) for stage, source in plan.sources.items() if source.waits
+        }
+        self._readers = [reader(SourceReader, at_once), *self._waiting.values()]
         self._idle = IdleTime(
             tasks=registry.tasks,
             isolating_batch=registry.isolating_batch,
@@ -151,25 +162,31 @@ class Slot:
             StatefulStreamsError: something that another attempt may get past.
         """
         with self._lock:
-            read, more = self._sources.read(work.reads)
-            if read:
-                on_rows()
-            for stage, rows in read:
-                of = {task: at for task, at in self._sources.began_at.items() if task.stage == stage}
-                parts = rows_by_partition(self._stages[stage], [rows])
-                skipped = self._processor.process(parts, of, False, work.max_crashes, clock_ms)
-                self._sources.handed_on(stage, rows, skipped)
+            more = False
+            for reader in self._readers:
+                read, more_of_it = reader.read(work.reads)
+                more |= more_of_it
+                for stage, rows in read:
+                    on_rows()
+                    of = {task: at for task, at in reader.began_at.items() if task.stage == stage}
+                    parts = rows_by_partition(self._stages[stage], [rows])
+                    skipped = self._processor.process(parts, of, False, work.max_crashes, clock_ms)
+                    reader.handed_on(stage, rows, skipped)
             return more
 
     @property
-    def ready(self) -> int | None:
-        """A file descriptor that can be read once something has come from a source; None while none is read."""
-        return self._sources.ready
+    def ready(self) -> Collection[int]:
+        """File descriptors of which one can be read once something has come from a source."""
+        return [ready for reader in self._readers if (ready := reader.ready) is not None]
 
     @property
-    def lost(self) -> LostRecords:
-        """What tasks have gone on without in the sources that the worker reads itself."""
-        return self._sources.lost
+    def held(self) -> Collection[int]:
+        """The stages of which something was read that waits for a table."""
+        return [stage for stage, reader in self._waiting.items() if reader.held]
+
+    def let_through(self, stage: int) -> None:
+        """What was read of a stage waits no longer."""
+        self._waiting[stage].let_through()
 
     def report(self, work: SlotWork, skipped: Collection[TaskId] = ()) -> tuple[TaskStatus, ...]:
         """The status of every task.
@@ -183,7 +200,8 @@ class Slot:
         """Close every store, and what else is open."""
         with self._lock:
             self._registry.close_all()
-            self._sources.close()
+            for reader in self._readers:
+                reader.close()
             self._reader.close()
             self._handover.close()
 

@@ -8,7 +8,7 @@ from typing import Final
 from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.streaming.worker.slot import Slot
-from airflow_provider.streaming.worker.tasks.line import BUSY, HANG_UP, IDLE, Line
+from airflow_provider.streaming.worker.tasks.line import ASK, BUSY, HANG_UP, IDLE, LET, Line
 from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan, SlotWork
 
 _REPORT_EVERY_S: Final = 0.2
@@ -28,7 +28,8 @@ class StayingWorker:
         self._slot, self._line = slot, line
         self._report_at = 0.0
         self._untold = False
-        self._asked_at = 0.0
+        self._called_at = 0.0
+        self._asked = set[int]()
 
     def stay(self, plan: SlotPlan, seconds: float) -> None:
         """Answer the call of the plan and those that follow, until the driver hangs up or the time is over.
@@ -47,15 +48,18 @@ class StayingWorker:
                 word = self._line.receive()
                 if word == HANG_UP:
                     break
-                work = from_json(word, SlotWork)
-                self._answer(work)
+                if word.startswith(LET):
+                    self._let_through(int(word.removeprefix(LET)))
+                else:
+                    work = from_json(word, SlotWork)
+                    self._answer(work)
             if self._untold and time.monotonic() >= self._report_at:
                 self._tell(self._slot.report(work), None)
         if self._untold:
             self._tell(self._slot.report(work), None)
 
     def _answer(self, work: SlotWork) -> None:
-        self._asked_at = time.monotonic()
+        self._called_at = time.monotonic()
         self._tell(self._slot.call(work, (), False), work.call)
 
     def _read(self, work: SlotWork) -> bool:
@@ -64,17 +68,26 @@ class StayingWorker:
 
         def on_rows() -> None:
             nonlocal rows
+            if not rows:
+                self._line.send(BUSY)
             rows = True
-            self._line.send(BUSY)
 
         clock_ms = work.clock_ms
         if clock_ms is not None:
-            clock_ms += int((time.monotonic() - self._asked_at) * 1000)
+            clock_ms += int((time.monotonic() - self._called_at) * 1000)
         more = self._slot.read_sources(work, clock_ms, on_rows)
         if rows:
             self._line.send(IDLE)
             self._untold = True
+        for stage in self._slot.held:
+            if stage not in self._asked:
+                self._asked.add(stage)
+                self._line.send(ASK + str(stage).encode())
         return more
+
+    def _let_through(self, stage: int) -> None:
+        self._asked.discard(stage)
+        self._slot.let_through(stage)
 
     def _tell(self, statuses: tuple[TaskStatus, ...], call: int | None) -> None:
         self._report_at, self._untold = time.monotonic() + _REPORT_EVERY_S, False

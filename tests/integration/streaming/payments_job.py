@@ -1,6 +1,6 @@
 """Payments with the customer's country, by a table of customers; or with all that is known by several tables.
 
-Arguments: the application id, and whether there are several.
+Arguments: the application id, and words: `several` for several tables, `workers` where those read the sources.
 """
 
 import sys
@@ -28,4 +28,4 @@ def job_of(application_id: str, several: bool = False) -> StatefulJob:
 
 
 if __name__ == "__main__":
-    run(job_of(sys.argv[1], several=len(sys.argv) > 2))
+    run(job_of(sys.argv[1], several="several" in sys.argv).options(worker_reads="workers" in sys.argv))

@@ -31,9 +31,11 @@ STREAM, TABLE, JOIN = ([TaskId(stage, number) for number in range(PARTITIONS)] f
 class Payments(Accounts):
     """The application, with the country that each payment is to have."""
 
-    def __init__(self, bootstrap_servers: str, application_id: str, folder: Path, several: bool) -> None:
+    def __init__(
+        self, bootstrap_servers: str, application_id: str, folder: Path, several: bool, who_reads: str
+    ) -> None:
         super().__init__(bootstrap_servers, application_id, folder, num_tasks=1, seed=1)
-        self.job = (str(JOB), application_id, *(["several"] if several else []))
+        self.job = (str(JOB), application_id, who_reads, *(["several"] if several else []))
         admin = TopicAdmin(self.connection)
         for name in ("payments", "customers", "grades"):
             admin.ensure([TopicSpec(name=f"{application_id}-{name}", partitions=PARTITIONS)])
@@ -92,9 +94,16 @@ def several() -> bool:
     return False
 
 
+@pytest.fixture(params=["spark", "workers"])
+def who_reads(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def payments(bootstrap_servers: str, application_id: str, tmp_path: Path, several: bool) -> Iterator[Payments]:
-    payments = Payments(bootstrap_servers, application_id, tmp_path, several)
+def payments(
+    bootstrap_servers: str, application_id: str, tmp_path: Path, several: bool, who_reads: str
+) -> Iterator[Payments]:
+    payments = Payments(bootstrap_servers, application_id, tmp_path, several, who_reads)
     yield payments
     payments.close()
 

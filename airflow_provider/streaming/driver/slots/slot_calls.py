@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -86,6 +86,8 @@ class SlotCalls:
         sources: by stage, all of which the worker reads itself, and it stays between rounds; none where Spark reads.
         open_door: opens where a worker that stays is awaited.
         on_stay_over: called when a worker that stayed has returned, or failed, so that the next round comes soon.
+        wait_for_tables: returns once rows of some tasks may be processed; False where that was given up
+            (`TableWait.wait`).
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class SlotCalls:
         sources: Mapping[int, WorkerSource] = MappingProxyType({}),
         open_door: Callable[[], DriverDoor] = Door.local,
         on_stay_over: Callable[[], None] = lambda: None,
+        wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
     ) -> None:
         self._spark = spark
         self._stages = stages
@@ -109,7 +112,7 @@ class SlotCalls:
         self._on_report = on_report
         self._idle = idle
         self._sources, self._open_door = sources, open_door
-        self._on_stay_over = on_stay_over
+        self._on_stay_over, self._wait_for_tables = on_stay_over, wait_for_tables
         self._stay: WorkerStay | None = None
         self._stay_error: Exception | None = None
         self._lines_refused = 0
@@ -355,6 +358,10 @@ class SlotCalls:
     def batch_done(self) -> None:
         """A worker that stays got to the end of a micro-batch."""
         self._max_crashes = _MAX_CRASHES
+
+    def wait_for_tables(self, stage: int, given_up: Callable[[], bool]) -> bool:
+        """Wait until rows of a stage that a worker has read may be processed; False where that was given up."""
+        return self._wait_for_tables([task for task in self._goal().active if task.stage == stage], given_up)
 
     def stay_over(self) -> None:
         """A worker that stayed has returned, or failed."""

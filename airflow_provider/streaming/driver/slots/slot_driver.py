@@ -112,6 +112,7 @@ class SlotDriver:
             sources,
             open_door,
             self._wake.set,
+            wait_for_tables,
         )
         self._queries = SlotQueries(
             slot,

@@ -12,9 +12,11 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.kafka.column_consumer import is_available
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.line import (
+    ASK,
     BUSY,
     HANG_UP,
     IDLE,
+    LET,
     Line,
     LineAddress,
     LineLostError,
@@ -32,9 +34,8 @@ _LOOK_S: Final = 1.0
 def sources_of_workers(job: CompiledJob, waiting: Collection[int]) -> dict[int, WorkerSource]:
     """By stage, the sources that workers read themselves: those of all stages, or none, and Spark reads.
 
-    A worker cannot take the steps of Spark SQL, nor what a person has set for Spark's consumer; a stream that waits for
-    its table is held back by the driver; and a topic that two stages read would come to both at once. A worker that
-    stays holds a core, which Spark's queries for other stages would wait for.
+    A worker cannot take the steps of Spark SQL, nor what a person has set for Spark's consumer. One that stays holds a
+    core, which Spark's queries for other stages would wait for.
 
     Args:
         waiting: the stages whose rows wait for a table (`stages_before`).
@@ -42,19 +43,16 @@ def sources_of_workers(job: CompiledJob, waiting: Collection[int]) -> dict[int, 
     if not is_available():
         log.warning("librdkafka cannot be called from here: Spark reads all sources")
         return {}
-    topics = [stage.source.topic for stage in job.stages]
     found = {
         stage.number: WorkerSource(
             topic=source.topic,
             most_records=source.max_offsets_per_trigger,
             timestamps=source.keeps_timestamps,
             goes_on_after_loss=source.goes_on_after_loss,
+            waits=stage.number in waiting,
         )
         for stage in job.stages
-        if (source := stage.source).decoded_by_worker
-        and not source.kafka_options
-        and stage.number not in waiting
-        and topics.count(source.topic) == 1
+        if (source := stage.source).decoded_by_worker and not source.kafka_options
     }
     return found if len(found) == len(job.stages) else {}
 
@@ -86,6 +84,9 @@ class StayListener(Protocol):
     def batch_done(self) -> None:
         """It has processed rows."""
 
+    def wait_for_tables(self, stage: int, given_up: Callable[[], bool]) -> bool:
+        """Wait until rows of a stage that it has read may be processed; False where that was given up."""
+
     def stay_over(self) -> None:
         """It has returned, or failed."""
 
@@ -100,7 +101,7 @@ class WorkerStay:
 
     def __init__(self, door: DriverDoor, run: Callable[[], CallReport], listener: StayListener) -> None:
         self._door, self._run, self._listener = door, run, listener
-        self._changed = threading.Event()
+        self._changed, self._saying = threading.Event(), threading.Lock()
         self._line: Line | None = None
         self._answer: CallReport | None = None
         self._returned: CallReport | None = None
@@ -181,7 +182,8 @@ class WorkerStay:
     def _say(self, word: bytes) -> None:
         if self._line is not None:
             try:
-                self._line.send(word)
+                with self._saying:
+                    self._line.send(word)
             except LineLostError:
                 log.debug("the line was lost: the worker returns, or has died")
 
@@ -217,6 +219,8 @@ class WorkerStay:
         elif word == IDLE:
             self.busy_since = None
             self._listener.batch_done()
+        elif word.startswith(ASK):
+            threading.Thread(target=self._let, args=(word.removeprefix(ASK),), name="table-wait", daemon=True).start()
         else:
             report = from_json(word, CallReport)
             if report.call is None:
@@ -224,6 +228,10 @@ class WorkerStay:
             else:
                 self._answer = report
                 self._changed.set()
+
+    def _let(self, stage: bytes) -> None:
+        if self._listener.wait_for_tables(int(stage), lambda: self.over):
+            self._say(LET + stage)
 
 
 def stay_of(door: DriverDoor, call_timeout_s: float) -> Stay:

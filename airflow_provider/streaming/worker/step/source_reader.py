@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider.common.task_id import TaskId
@@ -37,13 +38,15 @@ class SourceReader:
 
     A partition is read from where its task's store stands, which is asked of the task before each read: whatever became
     of the rows before, the next that are handed on are those behind the last commit. So no row is left out because
-    those before it were not processed, and what would come twice is dropped by the active step.
+    those before it were not processed, and what would come twice is dropped by the active step. Where tasks of several
+    stages read a partition, it is read once, from where the first of them stands.
 
     Args:
-        sources: by stage; no two have the same topic.
+        sources: by stage.
         tasks: those that are open; a view.
         isolating: keeps one task's error from the others.
         open_consumer: makes the consumer, when the first task is read, and another where that one brings nothing more.
+        lost: counts what its tasks have gone on without.
         clock: monotonic seconds.
     """
 
@@ -53,11 +56,14 @@ class SourceReader:
         tasks: Mapping[TaskId, Task],
         isolating: Callable[[TaskId], AbstractContextManager[None]],
         open_consumer: Callable[[], SourceConsumer],
+        lost: LostRecords,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources, self._tasks, self._isolating = sources, tasks, isolating
         self._open_consumer, self._clock = open_consumer, clock
-        self._stage_of = {source.topic: stage for stage, source in sources.items()}
+        self._stages_of: dict[str, list[int]] = {}
+        for stage, source in sources.items():
+            self._stages_of.setdefault(source.topic, []).append(stage)
         self._timed = frozenset(source.topic for source in sources.values() if source.timestamps)
         self._consumer: SourceConsumer | None = None
         self._stands: dict[TaskId, int | None] = {}
@@ -71,8 +77,7 @@ class SourceReader:
         self._came_at = 0.0
         self._looked_at = 0.0
         self._goes_on_at: dict[TaskId, tuple[int, int]] = {}
-        self.lost = LostRecords()
-        """What its tasks have gone on without."""
+        self._lost = lost
 
     @property
     def ready(self) -> int | None:
@@ -98,17 +103,13 @@ class SourceReader:
             columns = self._consumer.read(min([_MOST_RECORDS, *most]), self._timed)
             for event in columns.events:
                 self._take_event(event)
-            for topic, rows in columns.rows.items():
-                self._came_at = self._clock()
-                for number in rows.column("__partition").unique().to_pylist():
-                    if (task := TaskId(self._stage_of[topic], number)) in self._stands:
-                        self._stood[task], self._stands[task] = self._stands[task], _UNSURE
+            found = [of_stage for topic, rows in columns.rows.items() for of_stage in self._of_stages(topic, rows)]
             self._look()
         except KafkaException as error:
             log.warning("the sources cannot be read for now, their consumer is replaced: %s", error)
             self._drop_consumer()
             return [], False
-        return [(self._stage_of[topic], rows) for topic, rows in columns.rows.items()], columns.more
+        return found, columns.more
 
     def handed_on(self, stage: int, rows: pa.RecordBatch, skipped: Collection[TaskId]) -> None:
         """Take note that rows were processed, but for those of some tasks, which are to come again."""
@@ -128,23 +129,40 @@ class SourceReader:
         """Read nothing more."""
         self._drop_consumer()
 
+    def _of_stages(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of each stage that reads a topic; what becomes of them is unknown from now on."""
+        self._came_at = self._clock()
+        partitions = rows.column("__partition").unique().to_pylist()
+        for stage in self._stages_of[topic]:
+            read = [task for number in partitions if (task := TaskId(stage, number)) in self._stands]
+            for task in read:
+                self._stood[task], self._stands[task] = self._stands[task], _UNSURE
+            if len(read) == len(partitions):
+                yield stage, rows
+            elif read:
+                own = pa.array([task.partition for task in read], pa.int32())
+                yield stage, rows.filter(pc.is_in(rows.column("__partition"), value_set=own))
+
     def _runs(self, task: TaskId) -> bool:
         found = self._tasks.get(task)
         return found is not None and found.state is TaskState.RUNNING and task.stage in self._sources
 
     def _align(self, wanted: Collection[TaskId]) -> None:
         """Read what is wanted, each from where its store stands."""
-        left = [t for t, at in self._stands.items() if t not in wanted or self._tasks[t].source_offset != at]
-        self._leave(left)
+        self._leave([t for t, at in self._stands.items() if t not in wanted or self._tasks[t].source_offset != at])
         new = [task for task in wanted if task not in self._stands]
         if not new:
             return
         if self._consumer is None:
             self._consumer = self._open_consumer()
-        self._consumer.assign({self._partition(task): self._begin(task) for task in new})
+        partitions = {self._partition(task) for task in new}
+        # Those that are read already are read again, from where the first stands.
+        self._consumer.unassign(partitions & self._read_tasks().keys())
         for task in new:
             at = self._tasks[task].source_offset
             self._stands[task], self._reached[task] = at, at or 0
+        read = self._read_tasks()
+        self._consumer.assign({at: min(map(self._begin, read[at])) for at in partitions})
         self._came_at = self._clock()
 
     def _begin(self, task: TaskId) -> int:
@@ -156,11 +174,11 @@ class SourceReader:
         return BEGINNING if at is None else at
 
     def _leave(self, tasks: Collection[TaskId]) -> None:
-        if tasks and self._consumer is not None:
-            self._consumer.unassign([self._partition(task) for task in tasks])
         for task in tasks:
             del self._stands[task], self._reached[task]
             self._stood.pop(task, None)
+        if tasks and self._consumer is not None:
+            self._consumer.unassign({self._partition(task) for task in tasks} - self._read_tasks().keys())
 
     def _drop_consumer(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -171,51 +189,55 @@ class SourceReader:
     def _partition(self, task: TaskId) -> SourcePartition:
         return self._sources[task.stage].topic, task.partition
 
-    def _read_tasks(self) -> Iterator[tuple[SourcePartition, TaskId]]:
+    def _read_tasks(self) -> dict[SourcePartition, list[TaskId]]:
+        """By partition that is read, for whom."""
+        found: dict[SourcePartition, list[TaskId]] = {}
         for task in self._stands:
-            yield self._partition(task), task
+            found.setdefault(self._partition(task), []).append(task)
+        return found
 
     # -- what is wrong -------------------------------------------------------------------------------------------
 
     def _take_event(self, event: PartitionEvent) -> None:
         at = event.topic, event.partition
-        task = dict(self._read_tasks()).get(at)
-        code = event.error.code()
+        tasks, code = self._read_tasks().get(at, []), event.error.code()
         if code == KafkaError._PARTITION_EOF:
-            if task is not None:
+            for task in tasks:
                 self._reached[task] = max(self._reached[task], event.offset)
-        elif task is not None and code in _NOT_IN_THE_LOG:
-            self._judge(task, at)
-        elif task is not None and (stopping := _stopping(event)) is not None:
+        elif tasks and code in _NOT_IN_THE_LOG:
+            self._judge(tasks, at)
+        elif tasks and (stopping := _stopping(event)) is not None:
             # A client says once that it was refused, so the next try begins with another.
             self._drop_consumer()
-            with self._isolating(task):
-                raise stopping
+            for task in tasks:
+                with self._isolating(task):
+                    raise stopping
         elif event.error.fatal():
             raise KafkaException(event.error)
         # Anything else passes: brokers come back, and a topic that is gone is found by the watch over topics.
 
-    def _judge(self, task: TaskId, at: SourcePartition) -> None:
+    def _judge(self, tasks: Sequence[TaskId], at: SourcePartition) -> None:
         """What is lost where a position is not in the log; nothing where it is there after all."""
         assert self._consumer is not None
-        offset = self._tasks[task].source_offset
         earliest = self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING)
         latest = self._consumer.ends([at], _LOOK_TIMEOUT_S)
-        lost: Mapping[TaskId, LostInput] = {}
-        if at in earliest and at in latest:
-            lost = lost_input({task: offset}, {task.partition: earliest[at]}, {task.partition: latest[at]})
-        source = self._sources[task.stage]
-        self._leave([task])  # and it is read again from where it stands, or goes on
-        if task not in lost:
+        self._leave(tasks)  # and it is read again from where they stand, or goes on
+        if at not in earliest or at not in latest:
             return
-        found = lost[task]
-        if source.goes_on_after_loss:
-            log.warning("task %s %s", task, found.told(*at))
-            self.lost.count(task, found)
-            self._goes_on_at[task] = (found.stopped_at, found.goes_on_at)
+        for task in tasks:
+            offset = self._tasks[task].source_offset
+            lost = lost_input({task: offset}, {task.partition: earliest[at]}, {task.partition: latest[at]})
+            if task in lost:
+                self._go_on_or_fail(task, at, lost[task])
+
+    def _go_on_or_fail(self, task: TaskId, at: SourcePartition, lost: LostInput) -> None:
+        if self._sources[task.stage].goes_on_after_loss:
+            log.warning("task %s %s", task, lost.told(*at))
+            self._lost.count(task, lost)
+            self._goes_on_at[task] = (lost.stopped_at, lost.goes_on_at)
         else:
             with self._isolating(task):
-                raise found.error(*at)
+                raise lost.error(*at)
 
     def _look(self) -> None:
         """Look for a consumer to which nothing comes any more although a log grows, and replace it."""
@@ -223,15 +245,51 @@ class SourceReader:
         if self._consumer is None or min(now - self._came_at, now - self._looked_at) < _LOOK_EVERY_S:
             return
         self._looked_at = now
-        before, partitions = self._ends, dict(self._read_tasks())
+        before, partitions = self._ends, self._read_tasks()
         try:
             self._ends = self._consumer.ends(partitions.keys(), _LOOK_TIMEOUT_S)
         except KafkaException:
             self._ends = {}  # brokers that do not answer stall no consumer
             return
-        if any(end > self._reached[partitions[at]] for at, end in before.items() if at in partitions):
-            log.warning("nothing comes from %s although it grows: its consumer is replaced", sorted(self._stage_of))
+        reached = {at: max(self._reached[task] for task in tasks) for at, tasks in partitions.items()}
+        if any(end > reached[at] for at, end in before.items() if at in reached):
+            log.warning("nothing comes from %s although it grows: its consumer is replaced", sorted(self._stages_of))
             self._drop_consumer()
+
+
+class WaitingReader(SourceReader):
+    """Reads the source of a stream whose rows wait for a table: what was read lies here until it is let through."""
+
+    _held: tuple[Sequence[tuple[int, pa.RecordBatch]], bool] | None = None
+    _let = False
+
+    @property
+    def held(self) -> bool:
+        """Whether something waits to be let through."""
+        return self._held is not None and not self._let
+
+    def let_through(self) -> None:
+        """The table has been read as far as it went when the rows were."""
+        self._let = self._held is not None
+
+    @property
+    def ready(self) -> int | None:
+        """As of every reader; nothing is read while something waits."""
+        return None if self.held else super().ready
+
+    def read(self, of: Collection[TaskId]) -> tuple[Sequence[tuple[int, pa.RecordBatch]], bool]:
+        """What was let through; else what comes is held."""
+        if self.held:
+            return [], False
+        held, self._held, self._let = self._held, None, False
+        # Where its tasks are not read for now, it comes again.
+        if held is not None and not self.began_at.keys().isdisjoint(of):
+            return held
+        found = super().read(of)
+        if not found[0]:
+            return found
+        self._held = found
+        return [], False
 
 
 def _stopping(event: PartitionEvent) -> StatefulStreamsError | None:

@@ -12,7 +12,7 @@ import secrets
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final, Protocol
@@ -22,7 +22,11 @@ HANG_UP: Final = b"E"
 BUSY: Final = b"B"
 """The worker's word: it processes rows from now on, which may take long."""
 IDLE: Final = b"I"
-"""The worker's word: it has done so. Every other word of its is a `CallReport`."""
+"""The worker's word: it has done so."""
+ASK: Final = b"A"
+"""Before a stage's number, the worker's: it has read rows of it that wait for a table. All else is a `CallReport`."""
+LET: Final = b"L"
+"""Before a stage's number, the driver's: those rows may be processed. All else is a `SlotWork`."""
 
 _TOKEN_CHARS: Final = 64
 _CONNECT_S: Final = 10.0
@@ -51,11 +55,11 @@ class Line(Protocol):
     def receive(self) -> bytes:
         """The next word; waits for it."""
 
-    def wait(self, seconds: float, also: int | None = None) -> bool:
+    def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
         """Wait for a word, at most so long; returns whether there is one.
 
         Args:
-            also: a file descriptor that ends the wait once it can be read.
+            also: file descriptors that end the wait once one can be read.
         """
 
     def close(self) -> None:
@@ -88,12 +92,11 @@ class SocketLine:
         with _lost():
             return self._connection.recv_bytes()
 
-    def wait(self, seconds: float, also: int | None = None) -> bool:
+    def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
         """See `Line`."""
         with _lost():
             own = self._connection.fileno()
-            watched = [own, *([] if also is None else [also])]
-            return own in select.select(watched, [], [], max(0.0, seconds))[0]
+            return own in select.select([own, *also], [], [], max(0.0, seconds))[0]
 
     def close(self) -> None:
         """See `Line`."""

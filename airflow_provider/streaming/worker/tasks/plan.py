@@ -83,12 +83,14 @@ class WorkerSource:
         most_records: of a micro-batch, over its partitions; None for no bound of the job's.
         timestamps: whether the rows also hold the record's timestamp.
         goes_on_after_loss: whether a task goes on without input that was deleted before it was read.
+        waits: whether what comes waits for a table, until the driver lets it through.
     """
 
     topic: str
     most_records: int | None = None
     timestamps: bool = False
     goes_on_after_loss: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

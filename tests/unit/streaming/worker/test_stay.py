@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.streaming.worker import stay as stays
 from airflow_provider.streaming.worker.calls import answer_of
 from airflow_provider.streaming.worker.stay import StayingWorker
-from airflow_provider.streaming.worker.tasks.line import BUSY, HANG_UP, IDLE, LineAddress, LineLostError
+from airflow_provider.streaming.worker.tasks.line import ASK, BUSY, HANG_UP, IDLE, LET, LineAddress, LineLostError
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords
 from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan, SlotWork, Stay
 from tests.unit.streaming.driver.fakes import compiled, plan, settings_in, status_of
@@ -46,7 +46,9 @@ class SlotOfOne:
     def __init__(self, clock: Clock, batches: tuple[float, ...] = ()) -> None:
         self._clock, self._batches = clock, deque(batches)
         self.lost = LostRecords()
-        self.ready: int | None = None
+        self.ready: list[int] = []
+        self.held: list[int] = []
+        self.let: list[int] = []
         self.called: list[SlotWork] = []
         self.clocks: list[int | None] = []
         self.offset = 0
@@ -59,6 +61,10 @@ class SlotOfOne:
     def call(self, work: SlotWork, rows: tuple[()], attempts_left: bool) -> tuple[TaskStatus, ...]:
         self.called.append(work)
         return self.report(work)
+
+    def let_through(self, stage: int) -> None:
+        self.held.remove(stage)
+        self.let.append(stage)
 
     def read_sources(self, work: SlotWork, clock_ms: int | None, on_rows: Callable[[], None]) -> bool:
         if not self._batches or self._batches[0] > self._clock.now:
@@ -87,7 +93,7 @@ class Driver:
     def send(self, word: bytes) -> None:
         self.heard.append(word)
 
-    def wait(self, seconds: float, also: int | None = None) -> bool:
+    def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
         self.waits.append(seconds)
         due = self._words[0][0] if self._words else float("inf")
         comes = float("inf") if self._slot is None else self._slot.comes_at
@@ -105,7 +111,7 @@ class Driver:
 
     @property
     def reports(self) -> list[CallReport]:
-        return [from_json(word, CallReport) for word in self.heard if word not in (BUSY, IDLE)]
+        return [from_json(word, CallReport) for word in self.heard if word[:1] == b"{"]
 
 
 def work(call: int, **more: Any) -> SlotWork:
@@ -164,6 +170,19 @@ def test_last_that_was_processed_is_told_before_it_returns(clock: Clock, slot_pl
     stay(slot, driver, slot_plan)
 
     assert driver.reports[-1].statuses[0].source_offset == 10
+
+
+def test_driver_is_asked_once_for_what_waits_for_a_table(clock: Clock, slot_plan: SlotPlan) -> None:
+    slot = SlotOfOne(clock, (101.0, 103.0))
+    slot.held = [3, 12]
+    driver = Driver(clock, (102.0, LET + b"12"), (104.0, HANG_UP), slot=slot)
+
+    stay(slot, driver, slot_plan)
+    assert [word for word in driver.heard if word.startswith(ASK)] == [ASK + b"3", ASK + b"12"]
+    assert (slot.let, slot.held) == ([12], [3])
+
+    stay(slot, again := Driver(clock, (105.0, HANG_UP)), slot_plan)
+    assert ASK + b"3" in again.heard, "who was asked may have waited for the stay that is over"
 
 
 def test_time_of_the_drivers_call_goes_on(clock: Clock, slot_plan: SlotPlan) -> None:

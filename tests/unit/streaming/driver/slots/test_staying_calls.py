@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -31,7 +31,8 @@ SOURCES: Mapping[int, WorkerSource] = MappingProxyType({0: WorkerSource(topic="i
 class WorkersSlot:
     """The slot of a worker: it notes what it is asked for, and processes what a test gives it."""
 
-    ready = None
+    ready: Collection[int] = ()
+    held: Collection[int] = ()
 
     def __init__(self) -> None:
         self.works: list[SlotWork] = []

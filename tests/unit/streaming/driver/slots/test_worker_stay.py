@@ -18,7 +18,17 @@ from airflow_provider.streaming.driver.slots.worker_stay import (
     sources_of_workers,
     stay_of,
 )
-from airflow_provider.streaming.worker.tasks.line import BUSY, HANG_UP, IDLE, Door, Line, LineLostError, call_driver
+from airflow_provider.streaming.worker.tasks.line import (
+    ASK,
+    BUSY,
+    HANG_UP,
+    IDLE,
+    LET,
+    Door,
+    Line,
+    LineLostError,
+    call_driver,
+)
 from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotWork
 from tests.unit.streaming.driver.fakes import compiled, plan, status_of
 from tests.waiting import wait_until
@@ -48,12 +58,19 @@ class Heard:
         self.reports: list[CallReport] = []
         self.batches = 0
         self.over = threading.Event()
+        self.asked: list[int] = []
+        self.known: set[int] = set()
 
     def told(self, report: CallReport) -> None:
         self.reports.append(report)
 
     def batch_done(self) -> None:
         self.batches += 1
+
+    def wait_for_tables(self, stage: int, given_up: Callable[[], bool]) -> bool:
+        self.asked.append(stage)
+        wait_until(lambda: given_up() or stage in self.known, 30, "the table, or the end of the stay")
+        return stage in self.known
 
     def stay_over(self) -> None:
         self.over.set()
@@ -127,6 +144,30 @@ def test_what_the_worker_says_by_itself_is_handed_on(door: Door) -> None:
     assert heard.reports[0].statuses[0].source_offset == 7
 
 
+def test_rows_that_wait_are_let_through_stage_by_stage(door: Door) -> None:
+    stay, worker = begun(door, heard := Heard())
+    heard.known.add(3)
+    said: list[bytes] = []
+
+    def asks(line: Line) -> None:
+        line.send(ASK + b"12")
+        line.send(ASK + b"3")
+        said.append(line.receive())
+        said.append(line.receive())
+
+    worker.todo.put(asks)
+    wait_until(lambda: said, 30, "the first answer")
+    heard.known.add(12)
+    wait_until(lambda: len(said) == 2, 30, "the second")
+    assert (said, sorted(heard.asked)) == ([LET + b"3", LET + b"12"], [3, 12])
+
+    worker.todo.put(lambda line: line.send(ASK + b"4"))
+    worker.todo.put(returns_when_hung_up)
+    wait_until(lambda: 4 in heard.asked, 30, "the third question")
+    stay.end()
+    wait_until(lambda: "table-wait" not in {thread.name for thread in threading.enumerate()}, 30, "it to be given up")
+
+
 def test_worker_that_dies_is_the_error_of_the_call_that_waits(door: Door) -> None:
     stay, worker = begun(door, heard := Heard())
     worker.todo.put(dies)
@@ -195,19 +236,19 @@ def test_workers_read_what_needs_no_rows_of_spark() -> None:
     assert sources(filtered) == [], "not the second stage alone, either: Spark's queries would wait for its cores"
 
 
-def test_topic_that_two_stages_read_is_sparks() -> None:
+def test_topic_that_two_stages_read_is_read_for_both() -> None:
     by_k = PLAIN.group_by("k").aggregate(F.count(), name="state")
     by_n = PLAIN.group_by("n").aggregate(F.count(), name="other")
     job = compiled(StatefulJob("app", by_k.sink("one"), by_n.sink("two")))
 
-    assert sources_of_workers(job, ()) == {}
+    assert [(stage, one.topic) for stage, one in sources_of_workers(job, ()).items()][::2] == [(0, "in"), (2, "in")]
 
 
-def test_topic_that_waits_for_a_table_or_has_settings_of_its_own_is_sparks() -> None:
+def test_stream_that_waits_for_a_table_is_read_to_wait_and_settings_are_sparks() -> None:
     plain = PLAIN.group_by("k").aggregate(F.count(), name="state")
     job = compiled(StatefulJob("app", plain))
 
-    assert sources_of_workers(job, {stage.number for stage in job.stages}) == {}
+    assert {stage: one.waits for stage, one in sources_of_workers(job, {0}).items()} == {0: True, 1: False}
     tuned = compiled(StatefulJob("app", plain).options(kafka={"kafka.fetch.min.bytes": "10"}))
     assert sources_of_workers(tuned, ()) == {}
 

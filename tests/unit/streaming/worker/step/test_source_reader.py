@@ -14,10 +14,13 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import AccessError, InputLostError, StatefulStreamsError, TopicDamagedError
 from airflow_provider.kafka.column_consumer import BEGINNING, END, Columns, PartitionEvent, SourcePartition
-from airflow_provider.streaming.worker.step.source_reader import SourceReader
+from airflow_provider.streaming.worker.step.source_reader import SourceReader, WaitingReader
+from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
 from airflow_provider.streaming.worker.tasks.plan import WorkerSource
 
 ONE, TWO = TaskId(0, 1), TaskId(0, 2)
+OTHER = TaskId(1, 1)
+"""Of a stage that reads the same topic."""
 EOF, NOT_THERE = KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET
 
 
@@ -100,16 +103,18 @@ def batch(records: list[tuple[int, int]]) -> pa.RecordBatch:
 class Bench:
     """A reader of two tasks."""
 
-    def __init__(self, goes_on: bool = False, most: int | None = None) -> None:
+    def __init__(self, goes_on: bool = False, most: int | None = None, kind: type[SourceReader] = SourceReader) -> None:
         self.topic = Topic()
         self.tasks = {ONE: OpenTask(), TWO: OpenTask()}
         self.errors: dict[TaskId, StatefulStreamsError] = {}
-        self.now = 100.0
-        self.reader = SourceReader(
-            {0: WorkerSource(topic="in", most_records=most, goes_on_after_loss=goes_on)},
+        self.now, self.lost = 100.0, LostRecords()
+        source = WorkerSource(topic="in", most_records=most, goes_on_after_loss=goes_on)
+        self.reader = kind(
+            {0: source, 1: source},
             cast(Any, self.tasks),
             self._isolating,
             self.topic.open,
+            self.lost,
             lambda: self.now,
         )
 
@@ -124,7 +129,7 @@ class Bench:
     def read(self, *, commits: bool = True, skipped: Collection[TaskId] = ()) -> list[tuple[int, int]]:
         """What comes; it is processed, and committed but for what is skipped."""
         found = list[tuple[int, int]]()
-        read, self.more = self.reader.read([ONE, TWO])
+        read, self.more = self.reader.read(self.tasks)
         for stage, rows in read:
             records = list(
                 zip(rows.column("__partition").to_pylist(), rows.column("__offset").to_pylist(), strict=True)
@@ -217,7 +222,7 @@ def test_input_that_was_deleted_fails_the_task_or_is_counted(goes_on: bool) -> N
 
     if goes_on:
         assert bench.read() == [(1, 5), (1, 6), (2, 0)]
-        assert bench.reader.lost.of_tasks == {ONE: 3}
+        assert bench.lost.of_tasks == {ONE: 3}
         assert bench.read() == [], "it goes on behind them"
     else:
         assert bench.read() == [(2, 0)]
@@ -238,7 +243,7 @@ def test_end_that_fell_back_is_counted_once_and_what_is_written_there_is_left_to
     bench.topic.stops = {1: 9, 2: 0}
     assert bench.read() == [(1, 6), (1, 7), (1, 8)]
     assert bench.tasks[ONE].source_offset == 9
-    assert bench.reader.lost.of_tasks == {ONE: 3}
+    assert bench.lost.of_tasks == {ONE: 3}
 
 
 def test_position_that_is_there_after_all_is_read() -> None:
@@ -338,3 +343,90 @@ def test_nothing_is_opened_where_nothing_is_read() -> None:
     assert bench.read() == []
     assert bench.reader.ready is None
     assert not bench.topic.consumers
+
+
+def test_partition_that_two_stages_read_is_read_once_from_where_the_first_of_them_stands() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 3, 2: 1}
+    bench.tasks[ONE].source_offset = 2
+
+    assert bench.read() == [(1, 2), (2, 0)]
+    bench.tasks[OTHER] = OpenTask(1)
+    bench.topic.stops = {1: 4, 2: 2}
+    assert bench.read() == [(1, 1), (1, 2), (1, 3), (2, 1), (1, 1), (1, 2), (1, 3)], "each stage gets its partitions"
+    assert bench.topic.consumers[0].assigned[1:] == [{1: 1}]
+    assert (bench.tasks[ONE].source_offset, bench.tasks[OTHER].source_offset) == (4, 4)
+
+    bench.tasks[ONE].state = TaskState.FOLLOWING
+    bench.topic.stops = {1: 5, 2: 3}
+    assert bench.read() == [(2, 2), (1, 4)]
+    assert len(bench.topic.consumers[0].assigned) == 2, "who stays reads on"
+
+
+def test_rows_of_a_stage_that_were_skipped_come_again_to_both() -> None:
+    bench = Bench()
+    del bench.tasks[TWO]
+    bench.tasks[OTHER] = OpenTask()
+    bench.topic.stops = {1: 2, 2: 0}
+
+    bench.read(skipped={OTHER})
+    assert (bench.tasks[ONE].source_offset, bench.tasks[OTHER].source_offset) == (2, None)
+    assert bench.read() == [(1, 0), (1, 1)] * 2, "what the one has had is dropped by its active step"
+    assert (bench.tasks[ONE].source_offset, bench.tasks[OTHER].source_offset) == (2, 2)
+    assert bench.read() == []
+
+
+def test_input_that_was_deleted_is_lost_to_each_that_stands_before_it() -> None:
+    bench = Bench()
+    del bench.tasks[TWO]
+    bench.tasks |= {ONE: OpenTask(5), OTHER: OpenTask(2)}
+    bench.topic.starts, bench.topic.stops, bench.topic.brings = {1: 5, 2: 0}, {1: 7, 2: 0}, False
+    bench.read()
+    bench.topic.event(1, NOT_THERE)
+    bench.read()
+    bench.topic.brings = True
+
+    assert bench.read() == [(1, 5), (1, 6)]
+    assert bench.errors.keys() == {OTHER}
+
+
+def waiting() -> tuple[Bench, WaitingReader]:
+    bench = Bench(kind=WaitingReader)
+    assert isinstance(bench.reader, WaitingReader)
+    return bench, bench.reader
+
+
+def test_what_waits_for_a_table_is_held_until_it_is_let_through() -> None:
+    bench, reader = waiting()
+    bench.topic.stops = {1: 2, 2: 0}
+    assert (reader.held, reader.ready) == (False, None)
+
+    assert bench.read() == []
+    assert (reader.held, reader.ready) == (True, None), "what comes behind it wakes nobody"
+    bench.topic.stops = {1: 3, 2: 0}
+    assert bench.read() == []
+
+    reader.let_through()
+    assert bench.read() == [(1, 0), (1, 1)]
+    assert bench.read() == []
+    assert reader.held, "the next rows wait again"
+    reader.let_through()
+    assert bench.read() == [(1, 2)]
+    assert (bench.read(), reader.held, reader.ready) == ([], False, 0)
+    reader.let_through()
+    bench.topic.stops = {1: 4, 2: 0}
+    assert (bench.read(), reader.held) == ([], True), "nobody had asked for that"
+
+
+def test_what_was_let_through_while_time_stands_still_comes_again() -> None:
+    bench, reader = waiting()
+    bench.topic.stops = {1: 2, 2: 0}
+    bench.read()
+    tasks, bench.tasks = bench.tasks, {}
+    reader.let_through()
+
+    assert bench.read() == []
+    bench.tasks |= tasks
+    assert bench.read() == []
+    reader.let_through()
+    assert bench.read() == [(1, 0), (1, 1)]

@@ -49,11 +49,11 @@ def test_wait_ends_with_a_word_or_with_what_else_it_waits_for(door: Door) -> Non
     driver, worker = both_ends(door)
     reads, writes = os.pipe()
 
-    assert worker.wait(0.0, reads) is False
+    assert worker.wait(0.0, [reads]) is False
     os.write(writes, b"1")
-    assert worker.wait(30.0, reads) is False, "a record came, no word"
+    assert worker.wait(30.0, [reads]) is False, "a record came, no word"
     driver.send(b"word")
-    assert worker.wait(30.0, reads) is True
+    assert worker.wait(30.0, [reads]) is True
     os.close(reads)
     os.close(writes)
 
