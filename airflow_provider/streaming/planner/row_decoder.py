@@ -47,7 +47,8 @@ def decoder_of(
         raise LeftToSparkError("records without a schema")
     if plan.changes:
         raise LeftToSparkError("a stream of changes")
-    decoder = JsonDecoder.of(schema)
+    # What an earlier stage wrote decodes: a column that nobody reads may be of any type.
+    decoder = JsonDecoder.of(_plain_part(schema) if plan.internal else schema)
     if decoder is None:
         raise LeftToSparkError(_other_type(schema))
     if steps and not session.ansi:
@@ -63,6 +64,14 @@ def decoder_of(
     if not plan.keyed and kinds.get(plan.key, DOUBLE) in (DOUBLE, TIMESTAMP):
         raise LeftToSparkError("a key that is a DOUBLE, a TIMESTAMP, or no column of the schema")
     return stepped
+
+
+def _plain_part(schema: str) -> str:
+    """The columns of a schema whose types the worker takes."""
+    columns = parse_schema(schema)
+    if columns is None:
+        return schema
+    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in ARROW)
 
 
 def _other_type(schema: str) -> str:

@@ -108,7 +108,9 @@ def payments(
     payments.close()
 
 
-def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fails_over(payments: Payments) -> None:
+def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fails_over(
+    payments: Payments, who_reads: str
+) -> None:
     payments.move_customers("AT")
     payments.pay(400)
     owners = dict.fromkeys([*STREAM, *JOIN], "i1") | dict.fromkeys(TABLE, "i2")
@@ -116,6 +118,7 @@ def test_payments_wait_for_customers_at_the_first_start_and_while_their_task_fai
     payments.launch("i1")
 
     payments.wait(lambda: payments.runs("i1") and bool(payments.waits()), "the payments to wait for the customers", 300)
+    assert ("its workers read the sources" in payments.log("i1")) == (who_reads == "workers")
     wait = payments.waits()[0]
     assert (wait.topic, wait.offset) == (f"{payments.id}-customers", None)
     assert wait.task in TABLE
