@@ -296,7 +296,9 @@ class SlotDriver:
         source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
         known = self._calls.report.statuses
-        brought = {task: Brought(known[task].generation, known[task].source_offset) for task in tasks}
+        # One that was given away since it was found to run is in no report any more.
+        here = tasks.keys() & known.keys()
+        brought = {task: Brought(known[task].generation, known[task].source_offset) for task in here}
         query = SourceQuery(
             self._spark,
             source,
@@ -320,7 +322,8 @@ class SlotDriver:
         # Beside the slot's calls, or the table's own task might not get its turn.
         if not self._wait_for_tables(query.tasks, lambda: query.leaving):
             return {}
-        left = self._calls.batch(rows, {task: brought[task] for task in query.tasks}, lambda: query.leaving)
+        going_on = {task: brought[task] for task in query.tasks & brought.keys()}
+        left = self._calls.batch(rows, going_on, lambda: query.leaving)
         brought |= left
         query.tasks = frozenset(left)
         if not query.tasks:

@@ -13,7 +13,7 @@ from airflow_provider.errors import BrokerUnreachableError, InstanceError
 from airflow_provider.streaming.driver.slots import slot_calls, slot_driver
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
-from tests.unit.streaming.driver.fakes import FakeSpark, compiled, plan, settings_in, status_of
+from tests.unit.streaming.driver.fakes import FakeRows, FakeSpark, compiled, plan, settings_in, status_of
 from tests.waiting import wait_until
 
 CALL_TIMEOUT_S = 0.05
@@ -200,3 +200,32 @@ def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[tuple[TaskI
 
     monkeypatch.setattr(slot_calls, "SlotPlan", keep)
     return lambda: list(sent)
+
+
+class Started:
+    """A query, as much of it as a slot needs: a test brings its micro-batches."""
+
+    leaving = False
+
+    def __init__(self, *given: Any) -> None:
+        self.tasks, self._on_batch = frozenset(given[3]), given[5]
+
+    def start(self) -> None:
+        """Nothing comes by itself."""
+
+    def leave(self) -> None:
+        self.leaving = True
+
+    def bring(self, rows: Any) -> Any:
+        return self._on_batch(self, rows)
+
+
+def test_query_brings_no_rows_of_a_task_that_was_given_away_since_it_was_found_to_run(
+    driver: SlotDriver, spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_driver, "SourceQuery", Started)
+
+    query: Any = driver._start_query(1, {TaskId(0, 0): None})  # noqa: SLF001
+
+    assert query.bring(FakeRows(spark.answer)) == {}
+    assert (query.tasks, query.leaving) == (frozenset(), True)
