@@ -123,7 +123,7 @@ class Call(Expression):
 
 # -- the functions -----------------------------------------------------------------------------------------------------
 
-_NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas into whoever imports this
+_NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas at the import
 _INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
 """What Spark takes for an integer: its ``trimAll`` takes spaces and control characters away."""
 _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")

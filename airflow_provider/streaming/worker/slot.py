@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -28,10 +27,8 @@ from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
 from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
-from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan, WorkerSource
+from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
-
-_Reader = TypeVar("_Reader", bound=SourceReader)
 
 
 class Slot:
@@ -90,16 +87,14 @@ class Slot:
         self.lost = LostRecords()
         """What tasks have gone on without in the sources that the worker reads itself."""
 
-        def reader(kind: type[_Reader], sources: Mapping[int, WorkerSource]) -> _Reader:
-            consumer = functools.partial(kafka.open_source, settings.application_id)
-            return kind(sources, registry.tasks, registry.isolating_source, consumer, self.lost)
-
+        open_consumer = functools.partial(kafka.open_source, settings.application_id)
+        of_each = registry.tasks, registry.isolating_source, open_consumer, self.lost
         at_once = {stage: source for stage, source in plan.sources.items() if not source.waits}
         # One for each, or what waits would keep the others from being read.
         self._waiting = {
-            stage: reader(WaitingReader, {stage: source}) for stage, source in plan.sources.items() if source.waits
+            stage: WaitingReader({stage: source}, *of_each) for stage, source in plan.sources.items() if source.waits
         }
-        self._readers = [reader(SourceReader, at_once), *self._waiting.values()]
+        self._readers = [SourceReader(at_once, *of_each), *self._waiting.values()]
         self._idle = IdleTime(
             tasks=registry.tasks,
             isolating_batch=registry.isolating_batch,

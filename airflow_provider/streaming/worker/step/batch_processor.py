@@ -77,12 +77,15 @@ class BatchProcessor:
             if task is not None and task.state is TaskState.RESTORING:
                 # A fresh worker after a crash: what it lacks is most often little.
                 self._catch_up(time.monotonic() + _CATCH_UP_S)
-            runs = task is not None and task.state is TaskState.RUNNING
-            if task is not None and runs and goes_on_from(stood[task_id], at := task.source_offset):
-                self._step(task, rows, at, attempts_left, max_crashes, clock_ms)
-                stood[task_id] = int(rows.column("__offset")[-1].as_py()) + 1
-            else:
+            if (
+                task is None
+                or task.state is not TaskState.RUNNING
+                or not goes_on_from(stood[task_id], at := task.source_offset)
+            ):
                 skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
+                continue
+            self._step(task, rows, at, attempts_left, max_crashes, clock_ms)
+            stood[task_id] = int(rows.column("__offset")[-1].as_py()) + 1
         return skipped
 
     def _step(

@@ -224,11 +224,9 @@ class SourceReader:
         self._leave(tasks)  # and it is read again from where they stand, or goes on
         if at not in earliest or at not in latest:
             return
-        for task in tasks:
-            offset = self._tasks[task].source_offset
-            lost = lost_input({task: offset}, {task.partition: earliest[at]}, {task.partition: latest[at]})
-            if task in lost:
-                self._go_on_or_fail(task, at, lost[task])
+        offsets, (_, partition) = {task: self._tasks[task].source_offset for task in tasks}, at
+        for task, lost in lost_input(offsets, {partition: earliest[at]}, {partition: latest[at]}).items():
+            self._go_on_or_fail(task, at, lost)
 
     def _go_on_or_fail(self, task: TaskId, at: SourcePartition, lost: LostInput) -> None:
         if self._sources[task.stage].goes_on_after_loss:
