@@ -18,11 +18,24 @@ from airflow_provider.common import json_codec
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_answer import IncidentEvent, is_due, task_failed_at_ms
+from airflow_provider.control.failover.incident_answer import (
+    IncidentEvent,
+    IncidentFinder,
+    answer_incidents,
+    is_due,
+    task_failed_at_ms,
+)
 from airflow_provider.control.failover.open_problems import unanswered_problem
 from airflow_provider.control.records.command import TASK_KILLED, Command, CommandKind
 from airflow_provider.control.records.deployment import InstanceHandle
-from airflow_provider.control.records.incident import WATCHER_INTERVAL_S, Incident, IncidentKind, Unanswered, Watcher
+from airflow_provider.control.records.incident import (
+    WATCHER,
+    WATCHER_INTERVAL_S,
+    Incident,
+    IncidentKind,
+    Unanswered,
+    Watcher,
+)
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, running_instances
 from airflow_provider.control.waiting.conditions import from_plain
 from airflow_provider.control.waiting.evaluation import Condition, WaitResult
@@ -162,6 +175,8 @@ def result_of(event: dict[str, Any] | None, limit: str = "timeout_s") -> dict[st
 
 _POLL_S: Final = 0.25
 _AGAIN_S: Final = 2.0
+_ANSWER_S: Final = 3.0
+"""Shorter than others wait for a sign that it watches."""
 _LATER: Final = (
     AirflowNotFoundException,
     BrokerUnreachableError,
@@ -172,11 +187,15 @@ _LATER: Final = (
 
 
 class IncidentTrigger(BaseEventTrigger):
-    """For an `AssetWatcher`: fires on an end without a clean shutdown, a missed heartbeat, a failed task.
+    """For an `AssetWatcher`: answers an end without a clean shutdown, a missed heartbeat, a failed task, and fires.
+
+    The answer, a new generation with the `IncidentRecord` that says why, is published here: no run has to be queued and
+    no worker to be started before the tasks move. What it does not get published is left to the run that the event
+    starts (`FailOverOperator`), which takes up what is, and sees to the repair.
 
     Incidents are derived from the state in compacted topics, not from passing events. So a triggerer's restart
-    misses none of them, and each is fired once: not again while its answer is under way (`refire_after_s`), nor once
-    its `IncidentRecord` exists, unless that holds a task for want of an instance and one runs now
+    misses none of them, and each is fired once: not again while its answer is under way (`refire_after_s`), nor once a
+    run has taken it up, unless that holds a task for want of an instance and one runs now
     (`airflow_provider.control.failover.incident_answer`). Its receiver must still expect a second one.
 
     Silence is only judged after everything that the brokers hold was read: neither a blocked event loop nor a
@@ -193,8 +212,8 @@ class IncidentTrigger(BaseEventTrigger):
         instance_timeout_s: silence longer than this is a missed heartbeat.
         start_timeout_s: the same for an instance that is starting, or never sent a heartbeat.
         stall_timeout_s: a task that commits nothing for longer than this, while its source has records, stands still.
-        refire_after_s: an incident without a record is fired again after this, in case the event was lost.
-        num_standby_replicas: passed on to the failover run.
+        refire_after_s: an incident that no run has taken up is fired again after this, in case the event was lost.
+        num_standby_replicas: wanted standbys per task.
     """
 
     def __init__(
@@ -262,8 +281,8 @@ class IncidentTrigger(BaseEventTrigger):
             writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
             while True:
                 if await self._can_judge(follower):
-                    for incident in await self._due(follower):
-                        yield TriggerEvent(to_plain(self._event(incident, follower)))
+                    for event in await self._answered(connection, follower):
+                        yield TriggerEvent(to_plain(event))
                     self._write_that_it_watches(writer, began_at_ms)
                 await follower.poll(_POLL_S)
 
@@ -306,29 +325,61 @@ class IncidentTrigger(BaseEventTrigger):
         status = follower.view.statuses.get(instance)
         return status is None or status.state.alive
 
-    async def _due(self, follower: ControlFollower) -> Sequence[Incident]:
-        now = time.monotonic()
+    async def _answered(self, connection: KafkaConnection, follower: ControlFollower) -> Sequence[IncidentEvent]:
+        """The events of what is due, answered here where that can be."""
+        undecided, untaken = await self._due(follower)
+        events = [self._event(incident, follower) for incident in undecided]
+        if events:
+            try:
+                await asyncio.to_thread(self._answer, connection, events)
+            except StatefulStreamsError as error:
+                self.log.warning("Not answered here, but by a run of the failover DAG: %s", error)
+        return [*events, *(self._event(incident, follower) for incident in untaken)]
+
+    def _answer(self, connection: KafkaConnection, events: Sequence[IncidentEvent]) -> None:
+        """Decide and publish; once, because a run tries again.
+
+        Raises:
+            StatefulStreamsError: nothing was published, or not all of it.
+        """
+        from airflow_provider.control.topics.publisher import AssignmentPublisher
+
+        finder = IncidentFinder(
+            answered_by=f"{WATCHER}{socket.gethostname()}/{now_ms()}",  # another name each time: it has no tries
+            timeouts=self._timeouts,
+            num_standby_replicas=self.num_standby_replicas,
+            by_hand=False,
+            events=tuple(events),
+        )
+        publisher = AssignmentPublisher(connection, self.application_id, _ANSWER_S)
+        answer_incidents(publisher.view, [event.incident for event in events], finder, publisher.publish, now_ms)
+
+    async def _due(self, follower: ControlFollower) -> tuple[Sequence[Incident], Sequence[Incident]]:
+        """What is to be answered, and what is answered and was taken up by no run."""
+        now, view = time.monotonic(), follower.view
         found = self._found(follower)
         if any(incident.kind is IncidentKind.GENERATION_LOST for incident in found):
             # Of two topics, the assignment that a status speaks of may only not have been read yet.
             found = self._found(follower) if await follower.confirm() else ()
 
+        running = running_instances(view.statuses, follower.silent_for_s(), self._timeouts)
+        undecided = [one for one in found if is_due(one, view, running, self.num_standby_replicas, now_ms=now_ms())]
+        untaken = [one.incident for one in view.unresolved_incidents if not one.taken_up]
         # One that sent a heartbeat again, and falls silent again, fires again.
-        open_ids = {incident.id for incident in found}
-        self._fired = {id: at for id, at in self._fired.items() if id in open_ids}
-        running = running_instances(follower.view.statuses, follower.silent_for_s(), self._timeouts)
-        open_ones = [
-            one for one in found if is_due(one, follower.view, running, self.num_standby_replicas, now_ms=now_ms())
-        ]
-        due = [one for one in open_ones if now - self._fired.get(one.id, float("-inf")) > self.refire_after_s]
-        self._fired.update({incident.id: now for incident in due})
-        first = {one.id: (now, Unanswered.of(one, now_ms())) for one in open_ones}
+        known = {incident.id for incident in (*found, *untaken)}
+        self._fired = {id: at for id, at in self._fired.items() if id in known}
+        open_ones = {incident.id: incident for incident in (*untaken, *undecided)}
+        due = {id for id in open_ones if now - self._fired.get(id, float("-inf")) > self.refire_after_s}
+        self._fired.update(dict.fromkeys(due, now))
+        first = {id: (now, Unanswered.of(incident, now_ms())) for id, incident in open_ones.items()}
         self._reported = {id: self._reported.get(id, reported) for id, reported in first.items()}
-        for incident in due:
-            at, reported = self._reported[incident.id]
+        for id in due:
+            at, reported = self._reported[id]
             if at < now:
                 self.log.warning("%s", unanswered_problem(self.application_id, reported, now_ms()))
-        return due
+        decide = [incident for incident in undecided if incident.id in due]
+        again = due - {incident.id for incident in decide}
+        return decide, [incident for incident in untaken if incident.id in again]
 
     def _found(self, follower: ControlFollower) -> tuple[Incident, ...]:
         return detect(

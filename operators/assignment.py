@@ -126,10 +126,11 @@ class AssignTasksOperator(ControlOperator):
 
 
 class FailOverOperator(ControlOperator):
-    """The critical path of a failover in one task: read, decide, publish.
+    """A failover in one task: read, decide, publish.
 
-    The incidents are those of the asset events that started the run. A run that was started by hand answers what is
-    wrong now; when `instance` is named and nothing is wrong with it, everything is moved off it.
+    The incidents are those of the asset events that started the run. What their watcher has answered itself is taken up
+    here; what it has not is answered here. A run that was started by hand answers what is wrong now; when `instance` is
+    named and nothing is wrong with it, everything is moved off it.
 
     For each incident, in one Kafka transaction: the next generation, and the record that says why. The publisher is
     fenced, so of two runs one wins, and the other reads again and finds the incident answered. An event of an incident
@@ -147,7 +148,7 @@ class FailOverOperator(ControlOperator):
         num_standby_replicas: for a run that was started by hand: wanted standbys per task.
 
     Returns:
-        A list with a `FailoverAnswer`, as plain values, for each incident that this run answered.
+        A list with a `FailoverAnswer`, as plain values, for each incident that this run answered or took up.
 
     Raises:
         AssignmentError: the assignment topic holds none, or one that cannot be read.

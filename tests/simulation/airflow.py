@@ -30,12 +30,26 @@ from tests.simulation.threads import run_coroutine
 TIMEOUTS = Timeouts(instance_s=5.0, start_s=15.0, stall_s=30.0)
 
 
+class Watcher(IncidentTrigger):
+    """The watcher, which may die between its answer and the event that tells it."""
+
+    def __init__(self, airflow: Airflow, **arguments: Any) -> None:
+        super().__init__(APPLICATION, **arguments)
+        self._airflow = airflow
+
+    def _answer(self, *given: Any) -> None:
+        super()._answer(*given)
+        self._airflow.answered()
+
+
 class Airflow:
     """What acts on the application from outside."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
         self.watcher: Process | None = None
+        self.dies_answered_s: list[float] = []
+        """For so long each the watcher is dead that has published an answer next."""
         self._runs = 0
         self._repairing = self._deploying = False
 
@@ -53,8 +67,8 @@ class Airflow:
         self.world.kernel.spawn(self.watcher, "watch", self._watch)
 
     def _watch(self) -> None:
-        trigger = IncidentTrigger(
-            APPLICATION,
+        trigger = Watcher(
+            self,
             instance_timeout_s=TIMEOUTS.instance_s,
             start_timeout_s=TIMEOUTS.start_s,
             stall_timeout_s=TIMEOUTS.stall_s,
@@ -65,6 +79,15 @@ class Airflow:
         while True:
             event = run_coroutine(events.__anext__())
             self.fail_over(event.payload)
+
+    def answered(self) -> None:
+        """A watcher has published an answer."""
+        kernel = self.world.kernel
+        kernel.passed("watcher answered")
+        if self.dies_answered_s and self.watcher is not None:
+            kernel.after(self.dies_answered_s.pop(0), self.watch)
+            kernel.kill(self.watcher)
+            kernel.sleep(0.0)
 
     # -- failovers -----------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "remove_folder": ((), (0.0,)),
     "break_store": ((), (0.0,)),
     "flip_bit": (("key", "block"), (0.0,)),
-    "kill_watcher": ((), (0.5, 5.0)),
+    "kill_watcher": (("now", "answered"), (0.5, 5.0)),
     "pause_watcher": ((), _ANY),
     "pause_publisher": (("init", "add", "end"), (0.5, 2.0, 6.0)),
     "fail_over_by_hand": ((), (0.0,)),
@@ -507,6 +507,9 @@ class Faults:
 
     def _kill_watcher(self, fault: Fault) -> None:
         airflow = self._world.airflow
+        if fault.what == "answered":
+            airflow.dies_answered_s.append(fault.seconds)
+            return
         if airflow.watcher is not None:
             self._kernel.kill(airflow.watcher)
         self._kernel.after(fault.seconds, airflow.watch)

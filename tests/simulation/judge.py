@@ -338,7 +338,7 @@ class Judge:
     # -- what is answered ----------------------------------------------------------------------------------------
 
     def look(self, view: ControlView, now: float) -> None:
-        """Nothing is green that stands still: what is wrong by the control topics is answered soon.
+        """Nothing is green that stands still: what is wrong by the control topics is answered, and taken up, soon.
 
         Args:
             view: of the control topics as they are.
@@ -347,6 +347,7 @@ class Judge:
         running = [name for name in view.healthy(TIMEOUTS) if view.statuses[name].state is InstanceState.RUNNING]
         now_ms = int((EPOCH_S + now) * 1000)
         due = {one.id for one in found if is_due(one, view, running, self._world.standbys, now_ms=now_ms)}
+        due |= {record.incident.id for record in view.unresolved_incidents if not record.taken_up}
         self._due = {id: self._due.get(id, now) for id in sorted(due)}
         for id, since in self._due.items():
             if now - since > _ANSWERED_S:

@@ -129,13 +129,23 @@ KEPT: Final = (
     Kept(
         "CarriedOut",
         "liveness",
-        12992,
+        74384,
         (
             Fault(at=2.702, kind="fail_over_by_hand", target=0, count=2),
             Fault(at=11.416, kind="fail_over_by_hand", target=5),
             Fault(at=11.769, kind="unclean_leader", target=2, what="assignment", seconds=0.1, count=2),
         ),
         LONG,
+    ),
+    Kept(
+        "TakenUp",
+        "unanswered incident",
+        26,
+        (
+            Fault(at=0.319, kind="kill_watcher", target=3, what="answered", seconds=5.0, count=3),
+            Fault(at=0.609, kind="kill", target=2),
+        ),
+        TINY,
     ),
     Kept(
         "WarmCopiesStay",
@@ -172,12 +182,9 @@ KEPT: Final = (
     Kept(
         "OwnInItsPlace",
         "store is a prefix",
-        128,
-        (
-            Fault(at=5.699, kind="cut_changelog", target=9, what="changelog", seconds=0.1, count=3),
-            Fault(at=6.0, kind="cut_in", target=7, seconds=4.0, count=2),
-        ),
-        LONG,
+        785,
+        (Fault(at=1.07, kind="cut_changelog", target=8, what="changelog", seconds=0.1, count=2),),
+        TINY,
     ),
     Kept(
         "LookBeforeCommit",

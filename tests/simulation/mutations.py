@@ -332,6 +332,12 @@ MUTATIONS: Final = (
         seeds=_LONG,
     ),
     Mutation(
+        "TakenUp",
+        "what a watcher has answered is fired again until a run has taken it up",
+        (("airflow_provider.triggers:IncidentTrigger._due", "if not one.taken_up]", "if False]"),),
+        faults=("kill_watcher:answered", "kill"),
+    ),
+    Mutation(
         "WarmCopiesStay",
         "a copy beyond the wanted number goes once the others are warm",
         (("airflow_provider.control.placement.assignor:_standbys", "[:waited_for]", "[:0]"),),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
 
 import pytest
 from airflow.serialization.encoders import encode_trigger
@@ -16,12 +16,12 @@ from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import IncidentEvent
 from airflow_provider.control.records.deployment import InstanceHandle
-from airflow_provider.control.records.incident import Action, IncidentRecord, Watcher
+from airflow_provider.control.records.incident import WATCHER, Action, IncidentRecord, Watcher
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.standby import StandbysWarm
-from airflow_provider.errors import DeadlineError, InstanceError, StatefulStreamsError
+from airflow_provider.errors import AccessError, DeadlineError, InstanceError, StatefulStreamsError
 from airflow_provider.triggers import ControlTrigger, IncidentTrigger, result_of
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
 
@@ -39,9 +39,20 @@ class Follower:
 
 
 class Trigger(IncidentTrigger):
+    """It notes what it answers, and publishes nothing."""
+
+    answered: ClassVar[list[str]] = []
+    refusal: StatefulStreamsError | None = None
+
     def due(self, view: ControlView) -> list[str]:
-        follower: Any = Follower(view)
-        return [incident.instance for incident in asyncio.run(self._answer_needed(follower))]
+        follower, connection = (Follower(view), None)
+        events = asyncio.run(self._answered(cast(Any, connection), cast(Any, follower)))
+        return [event.incident.instance for event in events]
+
+    def _answer(self, connection: object, events: Sequence[IncidentEvent]) -> None:
+        self.answered.extend(event.incident.instance for event in events)
+        if self.refusal is not None:
+            raise self.refusal
 
     def write(self, writer: Any) -> None:
         self._write_that_it_watches(writer, began_at_ms=7)
@@ -52,16 +63,18 @@ class Trigger(IncidentTrigger):
         self._reported = {id: (at - seconds, one) for id, (at, one) in self._reported.items()}
         self._wrote_at -= seconds
 
-    async def _answer_needed(self, follower: Any) -> Any:
-        return await self._due(follower)
-
     def event(self, view: ControlView) -> IncidentEvent:
         follower: Any = Follower(view)
-        (incident,) = asyncio.run(self._due(follower))
+        (incident,), _ = asyncio.run(self._due(follower))
         return self._event(incident, follower)
 
 
-def held(view: ControlView) -> ControlView:
+@pytest.fixture(autouse=True)
+def _nothing_answered() -> None:
+    Trigger.answered.clear()
+
+
+def held(view: ControlView, answered_by: str = "run") -> ControlView:
     """The failure of its task is answered: there is no instance to move it to."""
     assert view.assignment is not None
     (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts())
@@ -69,7 +82,7 @@ def held(view: ControlView) -> ControlView:
     assert [decision.action for decision in plan.decisions] == [Action.HOLD]
     view.incidents[incident.id] = IncidentRecord(
         incident=incident,
-        answered_by="run",
+        answered_by=answered_by,
         detected_at_ms=1,
         decided_at_ms=2,
         generation=1,
@@ -82,6 +95,32 @@ def test_incident_without_an_answer_is_fired_once() -> None:
     trigger, view = Trigger(APPLICATION), view_of(assigned("a"), FAILED)
 
     assert trigger.due(view) == ["a"]
+    assert trigger.due(view) == []
+    assert trigger.answered == ["a"]
+
+
+def test_incident_that_could_not_be_answered_is_left_to_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    trigger = Trigger(APPLICATION)
+    trigger.refusal = AccessError("no right to write")
+
+    assert trigger.due(view_of(assigned("a"), FAILED)) == ["a"]
+    assert "by a run of the failover DAG: no right to write" in capsys.readouterr().out
+
+
+def test_what_a_watcher_answered_is_fired_again_until_a_run_has_taken_it_up() -> None:
+    """The one that answered it may be gone, and its event with it."""
+    view = held(view_of(assigned("a"), FAILED), answered_by=f"{WATCHER}host/1")
+    trigger = Trigger(APPLICATION, refire_after_s=30.0)
+
+    assert trigger.due(view) == ["a"]
+    assert trigger.due(view) == []
+    trigger.waits(31.0)
+    assert trigger.due(view) == ["a"]
+    assert trigger.answered == [], "it is answered"
+
+    (record,) = view.incidents.values()
+    view.incidents[record.incident.id] = dataclasses.replace(record, answered_by="run")
+    trigger.waits(31.0)
     assert trigger.due(view) == []
 
 
@@ -133,7 +172,7 @@ def test_failure_that_stays_without_an_answer_is_in_the_watchers_record_and_in_i
     ]
     first, second = (watcher.unanswered[0].reported_at_ms for watcher in writer.sent[2:])
     assert first == second, "counted from the first time"
-    assert capsys.readouterr().out.count("and no failover has answered it") == 2
+    assert capsys.readouterr().out.count("and no failover has taken it up") == 2
 
 
 def test_failure_that_is_answered_leaves_the_watchers_record() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -11,7 +12,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.incident import Action, Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import WATCHER, Action, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -59,7 +60,7 @@ class IncidentFinder:
     """Who answers, and what is known besides the control topics.
 
     Args:
-        answered_by: the run that decides: a try of it that comes later finds its own answer.
+        answered_by: the run or the watcher that decides: a try of it that comes later finds its own answer.
         by_hand: whether a person started it. Who does that has found something, or changed it: what is still wrong is
             decided about again.
         events: what the finder knew; none where the incidents were found in the same look.
@@ -71,6 +72,13 @@ class IncidentFinder:
     by_hand: bool
     events: tuple[IncidentEvent, ...] = ()
     dag_id: str | None = None
+
+    def take_up(self, known: IncidentRecord | None) -> IncidentAnswer | None:
+        """See to what a watcher has answered from now on; None where there is nothing of that kind to take up."""
+        if known is None or known.taken_up or known.resolved_at_ms is not None or self.answered_by.startswith(WATCHER):
+            return None
+        record = dataclasses.replace(known, answered_by=self.answered_by, answered_by_dag=self.dag_id)
+        return IncidentAnswer(line=f"Incident {known.incident.id} was answered by {known.answered_by}", record=record)
 
     def gone(self, view: ControlView) -> frozenset[str]:
         """The instances that are not to be relied on: none that sent a heartbeat since it was found silent."""
@@ -136,7 +144,9 @@ def answer_incident(
     healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
     now_ms, replicas = clock_ms(), finder.num_standby_replicas
     if known is not None and not finder.by_hand and not is_due(incident, view, healthy, replicas, now_ms=now_ms):
-        return IncidentAnswer(line=f"Incident {incident.id} was answered by {known.answered_by} already")
+        return finder.take_up(known) or IncidentAnswer(
+            line=f"Incident {incident.id} was answered by {known.answered_by} already"
+        )
     plan = decide(
         incident,
         view.assignment,
@@ -148,10 +158,12 @@ def answer_incident(
         now_ms=None if finder.by_hand else now_ms,
     )
     if plan.assignment is None and not plan.decisions:
-        return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
+        return finder.take_up(known) or IncidentAnswer(
+            line=f"Incident {incident.id} is not open any more, or too soon after another failover"
+        )
     if known is not None and known.resolved_at_ms is None and plan.assignment is None and plan.decisions == known.plan:
         line = f"Incident {incident.id} was answered by {known.answered_by}, and nothing has changed since"
-        return IncidentAnswer(line=line, record=known, new=False)
+        return finder.take_up(known) or IncidentAnswer(line=line, record=known, new=False)
     record = IncidentRecord(
         incident=incident,
         answered_by=finder.answered_by,
@@ -203,14 +215,16 @@ def answer_incidents(
 
 
 def wrong_now(view: ControlView, found: Iterable[Incident], instance: str | None) -> tuple[Incident, ...]:
-    """What a person who starts a failover wants answered.
+    """What a person who starts a failover wants answered: what is wrong, and what no run has taken up yet.
 
     Args:
         instance: only this one, and everything is moved off it where nothing is wrong with it; None for all.
     """
+    by_id = {record.incident.id: record.incident for record in view.unresolved_incidents if not record.taken_up}
+    by_id |= {incident.id: incident for incident in found}
     if not instance:
-        return tuple(found)
-    named = tuple(incident for incident in found if incident.instance == instance)
+        return tuple(by_id.values())
+    named = tuple(incident for incident in by_id.values() if incident.instance == instance)
     if named or view.assignment is None or instance not in view.assignment.instances:
         return named
     status = view.statuses.get(instance)

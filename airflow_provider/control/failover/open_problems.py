@@ -44,14 +44,14 @@ def watched_by(last: Watcher | None, *, watched: bool) -> str:
 def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
     """What is wrong, and what to look at, in one line."""
     return (
-        f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has answered "
-        f"it yet: where no run of the DAG {application_id}_failover is under way, is that paused or stale, or does its "
+        f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has taken it "
+        f"up yet: where no run of the DAG {application_id}_failover is under way, is that paused or stale, or does its "
         'file not parse? See "No failover run" in the runbook.'
     )
 
 
 def unanswered_problems(view: ControlView) -> tuple[str, ...]:
-    """A line for each that the watcher named last, unless it was answered since.
+    """A line for each that the watcher named last, unless a run has taken it up since.
 
     Args:
         view: what the control topics hold; only a watcher that lives says what is so now.
@@ -63,7 +63,7 @@ def unanswered_problems(view: ControlView) -> tuple[str, ...]:
         unanswered_problem(view.application_id, one, watcher.sent_at_ms)
         for one in watcher.unanswered
         # One that is held for want of an instance is reported again once there is one.
-        if one.incident not in view.incidents or view.incidents[one.incident].no_candidate
+        if (record := view.incidents.get(one.incident)) is None or record.no_candidate or not record.taken_up
     )
 
 

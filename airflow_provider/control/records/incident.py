@@ -185,13 +185,18 @@ class Recovery:
         return sum(restore.records for restore in self.restores)
 
 
+WATCHER: Final = "watcher/"
+"""How the name of a watcher begins that answers an incident."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class IncidentRecord:
     """What was done about an incident; kept in ``<app>-assignment`` under ``incident/<id>``.
 
     Args:
-        answered_by: the run that decided, e.g. an Airflow run id.
-        answered_by_dag: the id of that run's DAG; None where no DAG decided.
+        answered_by: the run that decided, e.g. an Airflow run id; of a watcher that did (`WATCHER`), until a run of the
+            failover DAG has taken it up.
+        answered_by_dag: the id of that run's DAG; None where there is none.
         detected_at_ms: epoch ms at which the watcher saw it.
         decided_at_ms: epoch ms at which the next generation was published.
         no_candidate: a task is held for the only reason that there was no other instance: it is to be decided again
@@ -221,6 +226,11 @@ class IncidentRecord:
         """One line of evidence per task."""
         return tuple(map(str, self.plan))
 
+    @property
+    def taken_up(self) -> bool:
+        """Whether somebody sees to what follows: a watcher decides, and repairs nothing."""
+        return not self.answered_by.startswith(WATCHER)
+
 
 WATCHER_INTERVAL_S: Final = 2.0
 """How often a watcher writes that it watches."""
@@ -231,7 +241,7 @@ SILENT_AFTER_S: Final = 5 * WATCHER_INTERVAL_S
 
 @dataclass(frozen=True, kw_only=True)
 class Unanswered:
-    """An incident that was reported to Airflow more than once, since no failover answered it. Kept in the `Watcher`.
+    """An incident that was reported to Airflow more than once, since no run took it up. Kept in the `Watcher`.
 
     Args:
         what: its kind, and the instance or the tasks that it is of, in a few words.
@@ -259,7 +269,7 @@ class Watcher:
     Args:
         began_at_ms: since when it watches without an interruption, epoch ms of its clock.
         sent_at_ms: the same clock; for people, no decision reads it.
-        unanswered: what it reported, and no failover has answered although it was reported again.
+        unanswered: what it reported, and no run of the failover DAG has taken up although it was reported again.
     """
 
     application_id: str

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_provider.errors import BrokerUnreachableError
 from airflow_provider.triggers import ControlTrigger, IncidentTrigger
 
 
@@ -55,11 +56,18 @@ def kill(handle: dict[str, Any]) -> None:
     os.killpg(os.getpgid(handle["pid"]), signal.SIGKILL)
 
 
-def incident_of(application_id: str, within_s: float = 20.0) -> dict[str, Any]:
+class UnheardTrigger(IncidentTrigger):
+    """A watcher whose answers do not get through."""
+
+    def _answer(self, *_: object) -> None:
+        raise BrokerUnreachableError("no answer gets through")
+
+
+def incident_of(application_id: str, within_s: float = 20.0, kind: type[IncidentTrigger] = IncidentTrigger) -> Any:
     """What the watcher of the application fires first."""
 
     async def first() -> dict[str, Any]:
-        async for event in IncidentTrigger(application_id).run():
+        async for event in kind(application_id).run():
             payload: dict[str, Any] = event.payload
             return payload
         raise AssertionError("the watch ended")
@@ -73,4 +81,4 @@ def caused_by(*payloads: dict[str, Any], run_id: str = "failover-1") -> Any:
     return context(run_id, triggering_asset_events={"asset": events})
 
 
-__all__ = ["caused_by", "context", "deferral", "incident_of", "kill", "run", "wait"]
+__all__ = ["UnheardTrigger", "caused_by", "context", "deferral", "incident_of", "kill", "run", "wait"]

@@ -27,7 +27,7 @@ from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOve
 from airflow_provider.sensors.states import InstanceStateSensor
 from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, instance, placed, standby
-from tests.integration.airflow.running import caused_by, context, incident_of, kill, run
+from tests.integration.airflow.running import UnheardTrigger, caused_by, context, incident_of, kill, run
 from tests.integration.launch.application import Application
 
 
@@ -35,9 +35,16 @@ def fail_over(application: Application, given: Any = None) -> Any:
     return run(FailOverOperator(task_id="fail_over", application_id=application.id), given)
 
 
-def test_warm_standby_takes_over_and_the_record_says_why(application: Application, pair: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("kind", [IncidentTrigger, UnheardTrigger], ids=["watcher-decides", "run-decides"])
+def test_warm_standby_takes_over_and_the_record_says_why(
+    application: Application, pair: list[dict[str, Any]], kind: type[IncidentTrigger]
+) -> None:
     kill(pair[0])
-    given = caused_by(incident_of(application.id))
+    given = caused_by(incident_of(application.id, kind=kind))
+    before = application.view()
+    assert before.assignment is not None
+    assert placed(before.assignment) == (["b", "b"] if kind is IncidentTrigger else ["a b", "b a"])
+    assert [record.taken_up for record in before.incidents.values()] == [False] * (kind is IncidentTrigger)
 
     (answer,) = fail_over(application, given)
 
@@ -56,7 +63,7 @@ def test_second_run_finds_it_answered_and_a_retry_knows_its_own(
     application: Application, pair: list[dict[str, Any]]
 ) -> None:
     kill(pair[0])
-    payload = incident_of(application.id)
+    payload = incident_of(application.id, kind=UnheardTrigger)
     first = fail_over(application, caused_by(payload))
 
     assert fail_over(application, caused_by(payload, run_id="other")) == []
@@ -64,9 +71,12 @@ def test_second_run_finds_it_answered_and_a_retry_knows_its_own(
     assert retried["generation"] == first[0]["generation"]
 
 
-def test_two_runs_at_once_publish_one_answer(application: Application, pair: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("kind", [IncidentTrigger, UnheardTrigger], ids=["watcher-decides", "run-decides"])
+def test_two_runs_at_once_publish_one_answer(
+    application: Application, pair: list[dict[str, Any]], kind: type[IncidentTrigger]
+) -> None:
     kill(pair[0])
-    payload = incident_of(application.id)
+    payload = incident_of(application.id, kind=kind)
     answers: list[Any] = []
 
     def answer(run_id: str) -> None:
@@ -88,7 +98,7 @@ def test_fenced_run_reads_again(
     application: Application, pair: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill(pair[0])
-    payload = incident_of(application.id)
+    payload = incident_of(application.id, kind=UnheardTrigger)
     opened: list[AssignmentPublisher] = []
     publish = AssignmentPublisher.publish
 

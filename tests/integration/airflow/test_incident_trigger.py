@@ -1,4 +1,7 @@
-"""What the watcher promises: nothing lost, once an incident, no false alarm."""
+"""What the watcher promises: nothing lost, once an incident, no false alarm.
+
+What it answers itself changes what there is to find, so here it only fires; `test_failover` has its answers.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import control_specs
 from airflow_provider.kit.broker import EmbeddedBroker
 from airflow_provider.kit.settings import BrokerSettings
-from airflow_provider.triggers import IncidentTrigger
 from tests.builders import active, assigned, standby
+from tests.integration.airflow.running import UnheardTrigger
 from tests.integration.launch.application import Application
 
 TIMEOUT_S = 2.0
@@ -39,7 +42,7 @@ _incarnations = itertools.count(1)
 class Watch:
     """A running trigger and the events that it fired, those of the sentinel apart."""
 
-    def __init__(self, application: Application, trigger: IncidentTrigger) -> None:
+    def __init__(self, application: Application, trigger: UnheardTrigger) -> None:
         self.fired: list[dict[str, Any]] = []
         self._sentinels: set[int] = set()
         self._application = application
@@ -87,7 +90,7 @@ async def heard_again(application: Application, since_ms: int, *instances: str) 
 
 @asynccontextmanager
 async def watching(application: Application, **settings: Any) -> AsyncIterator[Watch]:
-    watch = Watch(application, IncidentTrigger(application.id, instance_timeout_s=TIMEOUT_S, **settings))
+    watch = Watch(application, UnheardTrigger(application.id, instance_timeout_s=TIMEOUT_S, **settings))
     task = asyncio.create_task(watch.run())
     try:
         yield watch

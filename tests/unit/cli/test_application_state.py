@@ -232,7 +232,7 @@ def test_failure_that_no_failover_answers_is_a_problem_while_the_application_is_
 
     (line,) = ApplicationState(view, watched=True).problems
 
-    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has answered it yet: where no")
+    assert line.startswith("heartbeat_missed of b was reported 60 s ago, and no failover has taken it up yet: where no")
     assert ApplicationState(view).problems == (), "what a watcher said that is gone may be long over"
 
 

@@ -60,7 +60,7 @@ def test_application_that_is_watched_and_has_no_failure_is_ready() -> None:
 
 
 def test_drill_is_refused_while_a_failure_that_was_reported_has_no_answer() -> None:
-    with pytest.raises(InstanceError, match="instance_ended of a was reported 60 s ago, and no failover has answered"):
+    with pytest.raises(InstanceError, match="instance_ended of a was reported 60 s ago, and no failover has taken"):
         check(OPEN)
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_answer import IncidentEvent, IncidentFinder, answer_incident
+from airflow_provider.control.failover.incident_answer import IncidentEvent, IncidentFinder, answer_incident, wrong_now
 from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.records.incident import Incident, IncidentKind
+from airflow_provider.control.records.incident import WATCHER, Incident, IncidentKind
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -103,3 +103,48 @@ def test_decision_of_before_is_not_published_again_however_often_a_person_asks()
     again = answer_incident(view, incident, dataclasses.replace(by_hand, answered_by="second"), lambda: DECIDED_MS + 1)
 
     assert (again.new, again.record, again.assignment) == (False, first.record, None)
+
+
+def answered_by_a_watcher() -> tuple[ControlView, Incident]:
+    view, incident = failed_task()
+    watcher = dataclasses.replace(finder(incident, None), answered_by=f"{WATCHER}host/1")
+    answer = answer_incident(view, incident, watcher, lambda: DECIDED_MS)
+    assert answer.record is not None
+    assert answer.assignment is not None
+    assert not answer.record.taken_up
+    view.assignment, view.incidents[incident.id] = answer.assignment, answer.record
+    return view, incident
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_run_takes_up_what_a_watcher_has_answered_and_changes_nothing_of_it(by_hand: bool) -> None:
+    view, incident = answered_by_a_watcher()
+    decided = view.incidents[incident.id]
+    run = dataclasses.replace(finder(incident, None), dag_id="failover", by_hand=by_hand)
+    assert incident in wrong_now(view, (), None)
+
+    answer = answer_incident(view, incident, run, lambda: DECIDED_MS + 1)
+
+    assert (answer.new, answer.assignment) == (True, None)
+    assert answer.record == dataclasses.replace(decided, answered_by="run", answered_by_dag="failover")
+    view.incidents[incident.id] = answer.record
+    again = answer_incident(view, incident, run, lambda: DECIDED_MS + 2)
+    assert (again.new, again.record) == (False, answer.record), "a retry finds its own"
+    other = answer_incident(view, incident, dataclasses.replace(run, answered_by="other"), lambda: DECIDED_MS + 2)
+    assert other.record in (None, answer.record), "another run takes nothing from it"
+    assert wrong_now(view, (), None) == ()
+
+
+def test_watcher_takes_nothing_up() -> None:
+    view, incident = answered_by_a_watcher()
+    other = dataclasses.replace(finder(incident, None), answered_by=f"{WATCHER}other/2")
+
+    assert answer_incident(view, incident, other, lambda: DECIDED_MS + 1).record is None
+
+
+def test_what_is_repaired_is_not_taken_up() -> None:
+    view, incident = answered_by_a_watcher()
+    view.incidents[incident.id] = dataclasses.replace(view.incidents[incident.id], resolved_at_ms=DECIDED_MS + 1)
+
+    assert answer_incident(view, incident, finder(incident, None), lambda: DECIDED_MS + 2).record is None
+    assert wrong_now(view, (), None) == ()

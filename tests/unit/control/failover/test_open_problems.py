@@ -35,7 +35,7 @@ def gone() -> ControlView:
 
 def test_failure_that_is_reported_and_not_answered_is_named_with_its_age_and_what_to_look_at() -> None:
     assert unanswered_problems(gone()) == (
-        "instance_ended of a was reported 75 s ago, and no failover has answered it yet: where no run of the DAG "
+        "instance_ended of a was reported 75 s ago, and no failover has taken it up yet: where no run of the DAG "
         'app_failover is under way, is that paused or stale, or does its file not parse? See "No failover run" in '
         "the runbook.",
     )
