@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -35,7 +36,7 @@ def producer(monkeypatch: pytest.MonkeyPatch, *ends: float | None) -> Transactio
     clock = [0.0]
     client = Client(iter(ends), clock)
     monkeypatch.setattr(transactional_producer, "Producer", lambda *_, **__: client)
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(transactional_producer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     return TransactionalProducer({}, "app-0_0", "orders", 1.0)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -132,7 +133,8 @@ def test_fenced_publisher_lets_the_other_finish_for_longer_each_time(monkeypatch
 
     monkeypatch.setattr(KafkaStreamsHook, "connection", KafkaConnection("127.0.0.1:1"))
     monkeypatch.setattr("airflow_provider.control.topics.publisher.AssignmentPublisher", fenced)
-    monkeypatch.setattr("airflow_provider.control.topics.publisher.time.sleep", pauses.append)
+    # Of this module alone: other threads sleep, too.
+    monkeypatch.setattr("airflow_provider.control.topics.publisher.time", SimpleNamespace(sleep=pauses.append))
 
     with pytest.raises(FencedError, match="look for DAG runs"):
         AssignTasksOperator(task_id="t", application_id="app").publish_by(lambda _: None, look=False)

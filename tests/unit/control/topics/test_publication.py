@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from airflow_provider.control.topics.publisher import retry_fenced
@@ -7,7 +9,7 @@ from airflow_provider.errors import FencedError, InstanceError
 
 
 def test_fenced_publisher_publishes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider.control.topics.publisher.time.sleep", lambda _: None)
+    monkeypatch.setattr("airflow_provider.control.topics.publisher.time", SimpleNamespace(sleep=lambda _: None))
     attempts = iter([FencedError("a newer publisher took over"), None])
 
     def publish() -> int:

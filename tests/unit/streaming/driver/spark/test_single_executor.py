@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from airflow_provider.errors import ConfigurationError, InstanceError
+from airflow_provider.streaming.driver.spark import single_executor
 from airflow_provider.streaming.driver.spark.single_executor import (
     ExecutorWatch,
     executor_finding,
@@ -99,7 +102,7 @@ def test_an_instance_has_the_executor_that_it_began_with(first: list[str], now: 
 
 def test_lost_executor_ends_the_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr(single_executor, "time", SimpleNamespace(monotonic=lambda: now))
     there: set[str] = set()
     watch = ExecutorWatch(lambda: frozenset(there))
     watch.check()
