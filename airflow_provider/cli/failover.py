@@ -16,7 +16,6 @@ from airflow_provider.cli.options import (
     check_instance,
     cluster_of,
 )
-from airflow_provider.cli.status import expected_instances
 from airflow_provider.cli.terminal import ExitStatus, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
@@ -30,6 +29,7 @@ from airflow_provider.control.failover.incident_answer import (
     wrong_now,
 )
 from airflow_provider.control.history.builder import failover_record, resolve_incident
+from airflow_provider.control.overview.watches import expected_instances
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import IncidentRecord
 from airflow_provider.control.topics.liveness import Timeouts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import shutil
 import signal
 import sys
@@ -13,27 +12,21 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_provider.cli.application_state import ApplicationState
+from airflow_provider.cli.application_text import state_text
 from airflow_provider.cli.options import add_application_options, add_seconds, add_start_timeout, cluster_of
 from airflow_provider.cli.terminal import ExitStatus, say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
-from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
-from airflow_provider.control.outlook.metrics_topic import read_metrics
+from airflow_provider.control.overview.application_state import ApplicationState
+from airflow_provider.control.overview.records import known_history, known_metrics
+from airflow_provider.control.overview.watches import HeartbeatWatch, WatcherWatch, expected_instances
 from airflow_provider.control.records.history import HistoryRecord
-from airflow_provider.control.records.incident import SILENT_AFTER_S, Watcher
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.topics.liveness import SilenceClock, Timeouts, may_be_starting
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
-from airflow_provider.control.topics.view import ControlView
-from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
-
-_HISTORY_MS: Final = 180 * 86_400_000
-_HISTORY_S: Final = 5.0
-_METRICS_MS: Final = LATELY_MS + 180_000
-"""With a record that is older than what is looked at."""
 
 
 def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -87,7 +80,7 @@ def _completed(
 def _text(asked: argparse.Namespace, state: ApplicationState, indent: int | None = None) -> str:
     if asked.json:
         return json.dumps(state.to_json(), indent=indent)
-    return state.to_text(standbys=asked.standbys, everything=asked.all)
+    return state_text(state, standbys=asked.standbys, everything=asked.all)
 
 
 def _interval(text: str) -> float:
@@ -111,71 +104,8 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
     return ApplicationState(view, silent, watched=watched)
 
 
-def known_history(cluster: KafkaConnection, application_id: str) -> tuple[HistoryRecord, ...] | None:
-    """The history of half a year; empty where the application has none, None where it could not be read soon."""
-    try:
-        return read_history(cluster, application_id, since=now_ms() - _HISTORY_MS, timeout_s=_HISTORY_S)
-    except TopicMissingError:
-        return ()
-    except BrokerUnreachableError:
-        return None
-
-
-def known_metrics(cluster: KafkaConnection, application_id: str) -> tuple[MetricsRecord, ...]:
-    """The metrics of the last minutes; empty where the application has none, or they could not be read soon."""
-    try:
-        return read_metrics(cluster, application_id, since=now_ms() - _METRICS_MS, timeout_s=_HISTORY_S)
-    except (TopicMissingError, BrokerUnreachableError, ConfigurationError):
-        return ()
-
-
-def expected_instances(view: ControlView, timeouts: Timeouts) -> set[str]:
-    """The instances that send heartbeats, as far as was reported.
-
-    One that was launched a short while ago sends nothing before Spark is up, and is not waited for.
-    """
-    alive = {name: status for name, status in view.statuses.items() if status.state.alive}
-    return {name for name, status in alive.items() if not may_be_starting(status, now_ms(), timeouts)}
-
-
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _HISTORY_EVERY_S: Final = 60.0
-
-
-class HeartbeatWatch:
-    """Which instances are silent, from one look to the next. The caller passes the time in, in monotonic seconds."""
-
-    def __init__(self, timeouts: Timeouts) -> None:
-        self._timeouts = timeouts
-        self._clock = SilenceClock()
-        self._heard_at_ms: dict[str, int] = {}
-
-    def silent(self, view: ControlView, now: float) -> set[str]:
-        """Those that are expected to send heartbeats, and sent none for too long."""
-        for name, heard_at_ms in view.heard_at_ms.items():
-            if self._heard_at_ms.get(name) != heard_at_ms:
-                self._heard_at_ms[name] = heard_at_ms
-                self._clock.heard(name, now)
-        expected = expected_instances(view, self._timeouts)
-        self._clock.expect(expected, now)
-        silent_for_s = self._clock.silent_for_s(now)
-        return {name for name in expected if silent_for_s[name] > self._timeouts.instance_s}
-
-
-class WatcherWatch:
-    """Whether a watcher lives, from one look to the next. The caller passes the time in, in monotonic seconds."""
-
-    def __init__(self) -> None:
-        self._last: Watcher | None = None
-        self._heard_at = -math.inf
-
-    def watched(self, view: ControlView, now: float) -> bool:
-        """Whether it said so lately."""
-        if view.watcher is not self._last:
-            # At the first look the broker's clock says how old it is; afterwards it came just now.
-            self._heard_at = now - (max(0.0, view.watcher_silent_for_s) if self._last is None else 0.0)
-            self._last = view.watcher
-        return view.watcher is not None and now - self._heard_at <= SILENT_AFTER_S
 
 
 def _watch(asked: argparse.Namespace, cluster: KafkaConnection, reader: ControlReader, timeouts: Timeouts) -> None:

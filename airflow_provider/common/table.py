@@ -44,3 +44,16 @@ def utc(epoch_ms: int) -> str:
 def utc_cell(epoch_ms: int) -> str:
     """A time of day in a column whose title names the zone."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
+
+
+def ago(ms: int) -> str:
+    """One number with the greatest unit that gives two of it or more: ``90 s``, ``47 min``, ``3 d``.
+
+    Args:
+        ms: milliseconds; clocks that differ may make them negative, which counts as none.
+    """
+    unit, size = next((one for one in _UNITS if ms >= 2 * one[1]), ("s", 1_000))
+    return f"{max(0, ms) // size} {unit}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psutil
 
-from airflow_provider.cli.application_state import ApplicationState
+from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.records.incident import Action, IncidentKind, IncidentRecord
 from airflow_provider.operators.assignment import AssignTasksOperator, FailOverOperator
 from airflow_provider.operators.repair import ReportFailOverOperator

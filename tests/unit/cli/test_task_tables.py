@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from airflow_provider.cli.task_tables import certified, standby_rows, standby_table, timer_table
+from airflow_provider.cli.task_tables import certified, standby_table, timer_table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.common.timer_count import TimerCount
+from airflow_provider.control.overview.standbys import standby_rows
 from airflow_provider.control.records.status import CertificateStatus, InstanceState, SnapshotStatus
 from tests.builders import active, assigned, instance, standby, view_of
 

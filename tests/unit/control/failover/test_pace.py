@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-from airflow_provider.cli.application_state import ApplicationState
 from airflow_provider.control.failover.decide import FailoverPlan, decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import is_due
 from airflow_provider.control.failover.pace import FailoverPace, pace_of
+from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.records.incident import Action, Decision, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceStatus, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from airflow_provider.cli.application_state import ApplicationState, held_time
+from airflow_provider.cli.application_text import state_text
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.outlook.losses import Losses
+from airflow_provider.control.overview.application_state import ApplicationState, held_time
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import RtoParts
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Unanswered, Watcher
@@ -58,30 +59,30 @@ def whole() -> ControlView:
 
 def test_timers_of_active_tasks_are_shown_where_there_are_any() -> None:
     view = whole()
-    assert "timers of" not in ApplicationState(view).to_text()
+    assert "timers of" not in state_text(ApplicationState(view))
     (first, second), *_ = [status.tasks for status in view.statuses.values()]
     timers = {"timers": TimerCount(7, 0)}
     tasks = (dataclasses.replace(first, timers=timers), dataclasses.replace(second, timers=timers))
     view.statuses["a"] = dataclasses.replace(view.statuses["a"], tasks=tasks)
 
-    shown = ApplicationState(view).to_text().splitlines()
+    shown = state_text(ApplicationState(view)).splitlines()
     at = shown.index("task  timers of   set  next (UTC)")
     assert shown[at + 1 : at + 3] == ["0_0   event time  7    1970-01-01 00:00:00", ""]
 
 
 def test_stores_that_are_not_in_rocksdb_are_shown_where_there_are_any() -> None:
     view = whole()
-    assert "store in" not in ApplicationState(view).to_text()
+    assert "store in" not in state_text(ApplicationState(view))
     tasks = [dataclasses.replace(t, store_kind="memory", memory_bytes=1_500) for t in view.statuses["a"].tasks]
     view.statuses["a"] = dataclasses.replace(view.statuses["a"], tasks=tuple(tasks))
 
-    shown = ApplicationState(view).to_text().splitlines()
+    shown = state_text(ApplicationState(view)).splitlines()
     at = shown.index("task  store in  copies  most bytes  bytes")
     assert shown[at + 1] == "0_*   memory    2       1,500       3,000"
 
 
 def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:
-    text = ApplicationState(whole()).to_text()
+    text = state_text(ApplicationState(whole()))
 
     lines = [line.split() for line in text.splitlines()]
     assert ["a", "running", "1", "0", "h1", "7"] in lines
@@ -183,7 +184,7 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
     line += "task 0_0: promote on a (a: lag 0)"
 
     assert ApplicationState(view).open_incidents == (line,)
-    assert f"open incidents: {line} no other problems" in " ".join(ApplicationState(view).to_text().split())
+    assert f"open incidents: {line} no other problems" in " ".join(state_text(ApplicationState(view)).split())
     assert ApplicationState(view).to_json()["open_incidents"] == [line]
 
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
@@ -199,10 +200,10 @@ def test_load_that_a_repair_has_still_to_even_out_is_said_although_nothing_is_wr
 
     assert state.problems == ()
     assert str(state.uneven_load).startswith("b is active for 4 tasks, a for 0; the last step of a deployment, an upgr")
-    assert "uneven load:\n  b is active for 4 tasks" in state.to_text()
+    assert "uneven load:\n  b is active for 4 tasks" in state_text(state)
     assert state.to_json()["uneven_load"] == state.uneven_load
     view.assignment = assigned("b a", "a b", "b a", "a b")
-    assert "uneven load" not in state.to_text()
+    assert "uneven load" not in state_text(state)
 
 
 @pytest.mark.parametrize("away", ["silent", "ended"])
@@ -244,7 +245,7 @@ def test_long_error_is_whole_below_the_tables_and_in_the_json() -> None:
 
     assert state.problems == (f"task 0_0: failed on a: {error}",)
     assert state.to_json()["problems"] == list(state.problems)
-    text = state.to_text()
+    text = state_text(state)
     assert error in " ".join(text.split())
     below = text.partition("problems:")[2].splitlines()
     assert len(below) > 5
@@ -273,7 +274,7 @@ def test_what_is_refused_to_an_instance_that_runs_is_a_problem() -> None:
 
 def test_nothing_assigned_is_a_problem() -> None:
     assert ApplicationState(ControlView(APPLICATION)).problems == ("nothing is assigned yet",)
-    assert "generation none" in ApplicationState(ControlView(APPLICATION)).to_text()
+    assert "generation none" in state_text(ApplicationState(ControlView(APPLICATION)))
 
 
 def test_json_has_everything() -> None:
@@ -298,9 +299,9 @@ def test_watcher_is_named_with_since_when_it_watches() -> None:
 
     lives, gone = ApplicationState(view, watched=True), ApplicationState(view)
 
-    assert "watched by process 5 on h9 since 1970-01-01T00:00:01+00:00" in lives.to_text()
+    assert "watched by process 5 on h9 since 1970-01-01T00:00:01+00:00" in state_text(lives)
     assert lives.to_json()["watcher"]["watches"] is True
-    assert "watched by none, last by process 5 on h9 until 1970-01-01T00:01:01+00:00" in gone.to_text()
+    assert "watched by none, last by process 5 on h9 until 1970-01-01T00:01:01+00:00" in state_text(gone)
     assert (gone.to_json()["watcher"]["watches"], gone.to_json()["watcher"]["host"]) == (False, "h9")
 
 
@@ -309,13 +310,13 @@ def test_predicted_rto_stands_beside_the_newest_that_was_measured() -> None:
 
     state = ApplicationState(whole(), history=[failover(), later])
 
-    line = next(line for line in state.to_text().splitlines() if line.startswith("0_0   a"))
+    line = next(line for line in state_text(state).splitlines() if line.startswith("0_0   a"))
     assert line.split()[-4:] == [f"{state.to_json()['predicted_rto_ms']['0_0'] / 1000:.1f}", "s", "2.4", "s"]
     assert state.to_json()["measured_rto_ms"] == {"0_0": 2_400}
 
 
 def test_standbys_have_a_table_of_their_own() -> None:
-    text = ApplicationState(whole()).to_text(standbys=True)
+    text = state_text(ApplicationState(whole()), standbys=True)
 
     lines = [line.split() for line in text.splitlines()]
     assert ["0_0", "b", "warm", "0", "0.0", "-", "-", "0", "-"] in lines
@@ -330,7 +331,7 @@ def test_instances_that_start_are_one_problem_whatever_is_assigned_to_them() -> 
     view.statuses["d"] = instance("d", state=InstanceState.STARTING)
 
     assert ApplicationState(view).problems == ("starting, and the tasks of each wait for it: a, b, d",)
-    assert "silent" not in ApplicationState(view).to_text()
+    assert "silent" not in state_text(ApplicationState(view))
     assert ApplicationState(view, {"d"}).problems == (
         "starting, and the tasks of each wait for it: a, b",
         "instance d: silent (starting)",
@@ -409,7 +410,7 @@ def test_side_of_a_join_that_holds_time_back_is_named() -> None:
         "other side is 3 h further",
         "task 0_1: there is no watermark yet, because no row of 'clicks' has come",
     )
-    assert "time that waits:" in state.to_text()
+    assert "time that waits:" in state_text(state)
     assert state.to_json()["held_time"] == list(state.held_time)
     assert not any("clicks" in problem for problem in state.problems)
 
@@ -427,7 +428,7 @@ def test_tasks_of_a_changed_job_that_nobody_has_and_those_that_it_has_no_more_ar
         f"not assigned, though the job has them: 1_0: {advice}",
         f"assigned, though the job has them no more: 0_1: {advice}",
     )
-    assert [line.split() for line in state.to_text().split("\n\n")[1].splitlines()] == [
+    assert [line.split() for line in state_text(state).split("\n\n")[1].splitlines()] == [
         ["stage", "name", "reads", "store"],
         ["0", "out-repartition", "lines", "-"],
         ["1", "out", f"{APPLICATION}-out-repartition", "out"],
@@ -465,7 +466,7 @@ def test_task_whose_query_has_not_called_yet_is_not_said_to_run() -> None:
         "task 0_0: gets ready on a: Spark has not begun its first micro-batch yet, while 1,403 records of its source "
         "wait",
     )
-    (row,) = [line for line in state.to_text().splitlines() if line.startswith("0_0") and " active " in line]
+    (row,) = [line for line in state_text(state).splitlines() if line.startswith("0_0") and " active " in line]
     assert " gets ready " in row
 
 
@@ -492,7 +493,7 @@ def test_instance_that_was_lost_without_a_word_is_not_said_to_run() -> None:
         lacking.format(0) + "run the deploy DAG)",
         lacking.format(1) + "run the deploy DAG)",
     )
-    rows = [line.split()[:4] for line in state.to_text().splitlines() if line.startswith("0_")]
+    rows = [line.split()[:4] for line in state_text(state).splitlines() if line.startswith("0_")]
     assert rows == [["0_0", "a", "active", "running"], ["0_1", "a", "active", "running"]]
     assert state.to_json()["standbys"] == []
 
@@ -500,7 +501,7 @@ def test_instance_that_was_lost_without_a_word_is_not_said_to_run() -> None:
 def test_copy_of_a_silent_instance_is_shown_as_such_while_it_is_assigned() -> None:
     state = ApplicationState(whole(), {"b"})
 
-    rows = {tuple(line.split()[:4]) for line in state.to_text().splitlines() if line.startswith("0_")}
+    rows = {tuple(line.split()[:4]) for line in state_text(state).splitlines() if line.startswith("0_")}
     assert rows == {
         ("0_0", "a", "active", "running"),
         ("0_0", "b", "standby", "silent"),
@@ -549,7 +550,7 @@ def fifty_tasks(error: str | None = None) -> ControlView:
 )
 def test_fifty_tasks_fit_a_screen_with_each_cause_and_its_tasks(error: str | None) -> None:
     state = ApplicationState(fifty_tasks(error))
-    text = state.to_text()
+    text = state_text(state)
 
     assert len(text.splitlines()) <= 40
     below = " ".join(text.partition("problems:")[2].split())
@@ -566,7 +567,7 @@ def test_fifty_tasks_fit_a_screen_with_each_cause_and_its_tasks(error: str | Non
         ]
     assert len(state.problems) == (1 + 16 + 17 if error is None else 1 + 50 + 50)
 
-    everything = state.to_text(everything=True)
+    everything = state_text(state, everything=True)
     assert len(re.findall(r"^\d_\d  ", everything, re.MULTILINE)) == 67
     assert " ".join(everything.split()).count("killed by signal 9") == 1
     assert all(problem in " ".join(everything.split()) for problem in state.problems)
@@ -589,7 +590,7 @@ def test_many_incidents_of_one_cause_are_one_line_with_their_tasks() -> None:
         )
     state = ApplicationState(view)
 
-    below = " ".join(state.to_text().partition("open incidents:")[2].partition("no other")[0].split())
+    below = " ".join(state_text(state).partition("open incidents:")[2].partition("no other")[0].split())
     assert below.count("no right to read") == 1
     assert "[and 5 more that differ in numbers, of 0_1, 0_2, 0_3, 0_4, 0_5]" in below
     assert len(state.open_incidents) == 6
