@@ -48,10 +48,10 @@ down: venv ## End what `make demo KEEP=1` left up
 
 .PHONY: test test-all
 test: need lint types archives ## Lint, types, and all tests but the long ones; WORKERS=n runs n tests at a time, SIMULATE_S=s fresh schedules for s seconds
-	$(PYTEST) -m "not long and not hosts and not schedules" tests
+	$(PYTEST) -m "not long and not hosts and not schedules and not browser" tests
 
 test-all: need lint types archives ## The long tests too; SHARE=1/3 runs the first third of them
-	$(PYTEST) -m "not hosts and not schedules" --share $(SHARE) tests
+	$(PYTEST) -m "not hosts and not schedules and not browser" --share $(SHARE) tests
 
 # --- What has to be there first. One line, before anything else, when it is not. ---
 
@@ -147,6 +147,18 @@ simulate: venv ## The simulator: SEED=n for one schedule, RUNS=n (1000) for many
 acceptance: need venv jars ## A wheel in a fresh Airflow with two workers, and ten drills on a schedule; ACTS, MINUTES, RATE
 	$(BIN)/python -m tests.acceptance $(if $(ACTS),--acts $(ACTS)) $(if $(MINUTES),--drill-minutes $(MINUTES)) \
 	  $(if $(RATE),--rate $(RATE))
+
+.PHONY: page browser
+UI := airflow_provider/page/ui
+page: $(UI)/node_modules/.package-lock.json ## Build the page's bundle of its sources, with npm
+	cd $(UI) && npm run build
+
+$(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
+	cd $(UI) && npm ci --ignore-scripts --no-fund --no-audit
+	@touch $@
+
+browser: need venv archives $(UI)/node_modules/.package-lock.json ## The page in a real Chromium, and its pictures for the docs: Node and chromium are needed
+	$(PYTEST) -m browser tests
 
 .PHONY: docs
 docs: venv ## Build the reference of what users import into docs/api/

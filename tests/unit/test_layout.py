@@ -58,6 +58,11 @@ FORBIDDEN = {
         "rocksdict",
         *(OURS + part for part in ("streaming", "state", "changelog", "operators")),
     },
+    "page": {
+        SPARK,
+        "rocksdict",
+        *(OURS + part for part in ("streaming", "state", "changelog", "cli", "operators", "sensors", "factory")),
+    },
     "bases": {OURS + "operators", OURS + "sensors"},
     "operators": {OURS + "sensors"},
     "sensors": {OURS + "operators"},
@@ -262,6 +267,7 @@ FLOORS = (
     "control/failover",
     "control/history",
     "control/outlook",
+    "control/overview",
     "control/waiting",
     "control/drills",
     "links",
@@ -292,6 +298,8 @@ FLOORS = (
     "sensors",
     "demo",
     "cli",
+    "page",
+    "plugin",
     "__main__",
     "factory",
     "example_dags",
@@ -439,7 +447,8 @@ def test_wheel_holds_what_the_links_lead_to(built: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
 
     assert names >= linked_files() | {"airflow_provider/py.typed"}
-    assert not [name for name in names if name.startswith("airflow_provider/demo")]
+    assert not [name for name in names if name.startswith(("airflow_provider/demo", "airflow_provider/page/ui"))]
+    assert names >= {f"airflow_provider/page/{name}" for name in ("bundle/page.js", "runbook.md")}
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"airflow_provider"}
 
 

@@ -102,7 +102,7 @@ class ApplicationState:
         for task_id, task in assignment.tasks.items():
             found += self._of_active(task_id, task.active, starting, gone.get(task.active))
             for name in (standby for standby in task.standbys if standby not in starting):
-                found += self._of_standby(task_id, name)
+                found += self._of_standby(task_id, name, gone.get(name))
         found += self._overloaded(assignment)
         found += [Finding(line, step=Step.LEFT_OUT) for line in loss_lines(self.losses, "within the last ten minutes")]
         found += self._other_stages(assignment)
@@ -264,7 +264,7 @@ class ApplicationState:
             return [Finding(f"task {task_id}: waits on {active} {wait_text(wait)}", still, Step.TABLE)]
         return []
 
-    def _of_standby(self, task_id: TaskId, name: str) -> list[Finding]:
+    def _of_standby(self, task_id: TaskId, name: str, of_gone: Step | None) -> list[Finding]:
         """What keeps a copy from being warm."""
         copy = self._task(name, task_id)
         if copy is not None and copy.held_standby:
@@ -274,7 +274,8 @@ class ApplicationState:
         if copy is None or not copy.ready:
             progress = None if copy is None else copy.error or progress_line(copy)
             text = f"task {task_id}: no warm standby on {name}{_because(progress)}"
-            return [Finding(text, step=step_of_error(copy.error_kind if copy else None) or Step.LAG)]
+            step = of_gone or step_of_error(copy.error_kind if copy else None) or Step.LAG
+            return [Finding(text, step=step)]
         return []
 
     def _overloaded(self, assignment: Assignment) -> list[Finding]:

@@ -29,9 +29,11 @@ def known_history(cluster: KafkaConnection, application_id: str) -> tuple[Histor
         return None
 
 
-def known_metrics(cluster: KafkaConnection, application_id: str) -> tuple[MetricsRecord, ...]:
+def known_metrics(
+    cluster: KafkaConnection, application_id: str, within_ms: int = _METRICS_MS
+) -> tuple[MetricsRecord, ...]:
     """The metrics of the last minutes; empty where the application has none, or they could not be read soon."""
     try:
-        return read_metrics(cluster, application_id, since=now_ms() - _METRICS_MS, timeout_s=_HISTORY_S)
+        return read_metrics(cluster, application_id, since=now_ms() - within_ms, timeout_s=_HISTORY_S)
     except (TopicMissingError, BrokerUnreachableError, ConfigurationError):
         return ()

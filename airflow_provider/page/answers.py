@@ -1,0 +1,328 @@
+"""What the page shows of an application, as values that JSON knows: pure functions of one look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from airflow_provider.control.failover.open_problems import watched_by
+from airflow_provider.control.history.builder import failover_record
+from airflow_provider.control.history.report import known_recovery
+from airflow_provider.control.outlook.metrics_forecasts import metrics_forecasts
+from airflow_provider.control.outlook.predicted_rto import rto_basis, worst_rto_ms
+from airflow_provider.control.overview.application_state import ApplicationState
+from airflow_provider.control.overview.verdict import Step, Verdict, Word
+from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord, history_key
+from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
+from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus, progress_line
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.page.applications import Application
+from airflow_provider.page.runbook import runbook
+
+UNKNOWN: Final = "unknown"
+"""Beside the words of `Word`: where nothing could be read."""
+
+_MOST_EVENTS: Final = 100
+_COMMAND_LINE: Final = "command-line-"
+
+
+def unknown_card(application: Application, why: str, step: Step | None = None) -> dict[str, Any]:
+    """Of an application of which nothing can be said."""
+    return {
+        "id": application.id,
+        "word": UNKNOWN,
+        "reasons": [_reason(why, UNKNOWN, step)],
+        "dags": dict(application.dags),
+        "slo_rto_ms": _slo_rto_ms(application),
+    }
+
+
+def card(
+    application: Application, state: ApplicationState, history: Sequence[HistoryRecord], most_reasons: int = 3
+) -> dict[str, Any]:
+    """What is seen of an application at a glance."""
+    found: Verdict = state.verdict
+    active = [task for task, _ in state.copies() if task.role is Role.ACTIVE]
+    copies = [task for task, _ in state.copies() if task.role is Role.STANDBY]
+    assignment = state.view.assignment
+    wanted = sum(len(task.standbys) for task in assignment.tasks.values()) if assignment else 0
+    drills = [one for one in history if one.kind is HistoryKind.DRILL and one.outcome is not HistoryOutcome.SKIPPED]
+    return {
+        "id": application.id,
+        "word": found.word.value,
+        "reasons": [_reason(one.text, one.means.value, one.step) for one in found.reasons[:most_reasons]],
+        "more_reasons": max(0, len(found.reasons) - most_reasons),
+        "since_ms": _since_ms(state, found.word),
+        "tasks": len(assignment.tasks) if assignment else 0,
+        "instances": len(state.view.statuses),
+        "source_lag_records": _sum(task.source.lag_records for task in active),
+        "records_per_s": round(sum(task.records_per_s for task in active), 1),
+        "standby_lag_records": max((task.lag_records or 0 for task in copies), default=None),
+        "standbys_warm": sum(task.ready for task in copies),
+        "standbys": wanted,
+        "predicted_rto_ms": worst_rto_ms(state.predicted.values()),
+        "predicted_by_default": not any(one.phases.failovers for one in state.predicted.values()),
+        "slo_rto_ms": _slo_rto_ms(application),
+        "last_drill": _event(application, drills[-1]) if drills else None,
+        "dags": dict(application.dags),
+    }
+
+
+def details(application: Application, state: ApplicationState, history: Sequence[HistoryRecord]) -> dict[str, Any]:
+    """All that is shown of one application, but its trend and its time line."""
+    view = state.view
+    return {
+        **card(application, state, history, most_reasons=100),
+        "generation": view.assignment.generation if view.assignment else None,
+        "watching": watched_by(view.watcher, watched=state.watched),
+        "hosts": [_host(state, name) for name in sorted(state.instance_names)],
+        "stages": _stages(state),
+        "edges": _edges(view.job),
+        "tasks_by_stage": _tasks_by_stage(state),
+        "open_incidents": list(state.open_incidents),
+        "held_time": list(state.held_time),
+        "uneven_load": state.uneven_load,
+        "slo": application.slo.limits,
+        "unreadable": len(view.unreadable),
+    }
+
+
+def timeline(
+    application: Application, view: ControlView | None, history: Sequence[HistoryRecord]
+) -> list[dict[str, Any]]:
+    """What an application went through, the newest first, with what is under way as it is now."""
+    known = {history_key(record): record for record in history}
+    for incident in () if view is None else view.unresolved_incidents:
+        now = failover_record(incident, known_recovery(incident, view)) if view else None
+        if now is not None:
+            known[history_key(now)] = now
+    newest = sorted(known.values(), key=lambda record: (record.at_ms, record.id), reverse=True)[:_MOST_EVENTS]
+    return [_event(application, record) for record in newest]
+
+
+def trend(
+    application: Application, records: Sequence[MetricsRecord], history: Sequence[HistoryRecord], now_ms: int
+) -> dict[str, Any]:
+    """Figures of the past, a point a minute, and what they say of disks, changelogs and replays."""
+    slo = application.slo
+    ahead = metrics_forecasts(
+        records,
+        now_ms,
+        min_free_bytes=slo.disk_free_bytes,
+        max_rto_s=slo.replay_rto_s,
+        basis=rto_basis(history, {}),
+    )
+    minutes: dict[int, dict[str, float]] = {}
+    before: dict[tuple[str, int, str], tuple[int, int]] = {}
+    for record in records:
+        point = minutes.setdefault(record.at_ms // 60_000, {})
+        for task in record.tasks:
+            if task.role is not Role.ACTIVE:
+                continue
+            key = (record.instance, record.incarnation, str(task.task))
+            at_ms, processed = before.get(key, (record.at_ms, task.processed_records))
+            before[key] = (record.at_ms, task.processed_records)
+            rate = max(0, task.processed_records - processed) * 1000 / max(1, record.at_ms - at_ms)
+            point["records_per_s"] = point.get("records_per_s", 0.0) + rate
+            point["source_lag_records"] = point.get("source_lag_records", 0) + (task.source_lag_records or 0)
+        point["disk_used_bytes"] = point.get("disk_used_bytes", 0) + record.disk_used_bytes
+    return {
+        "points": [
+            {"at_ms": minute * 60_000, **{name: round(value, 1) for name, value in point.items()}}
+            for minute, point in sorted(minutes.items())
+        ],
+        "ahead": list(ahead.lines()),
+    }
+
+
+def _reason(text: str, means: str, step: Step | None) -> dict[str, Any]:
+    titled = runbook().get(step.value) if step is not None else None
+    return {
+        "text": text,
+        "means": means,
+        "step": step.value if step is not None and titled else None,
+        "step_title": titled[0] if titled else None,
+    }
+
+
+def _slo_rto_ms(application: Application) -> int | None:
+    return None if application.slo.rto_s is None else round(1000 * application.slo.rto_s)
+
+
+def _since_ms(state: ApplicationState, word: Word) -> int | None:
+    """Since when it is not whole, by what was noted; None where it is, or nothing was."""
+    if word is Word.SAFE:
+        return None
+    open_since = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in state.open_records]
+    reported = [one.reported_at_ms for one in state.view.watcher.unanswered] if state.view.watcher else []
+    return min([*open_since, *reported], default=None)
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _host(state: ApplicationState, name: str) -> dict[str, Any]:
+    status, assignment = state.view.statuses.get(name), state.view.assignment
+    return {
+        "instance": name,
+        "state": state.instance_word(name),
+        "lives": status is not None and status.state.alive and name not in state.silent,
+        "active_for": len(assignment.active_on(name)) if assignment else 0,
+        "standby_for": len(assignment.standby_on(name)) if assignment else 0,
+        **({} if status is None else _reported(status)),
+    }
+
+
+def _reported(status: InstanceStatus) -> dict[str, Any]:
+    return {
+        "host": status.process.host,
+        "stores_host": status.stores_host,
+        "incarnation": status.incarnation,
+        "paused": status.paused,
+        "error": status.error,
+        "heard_at_ms": status.sent_at_ms,
+        "disk_folder": status.disk.folder,
+        "disk_used_bytes": status.disk.used_bytes,
+        "disk_free_bytes": status.disk.free_bytes,
+        "log_file": status.process.log_file,
+    }
+
+
+def _stages(state: ApplicationState) -> list[dict[str, Any]]:
+    """The job's stages as it was described; where it was not, the numbers of its tasks'."""
+    described = {stage.number: stage for stage in state.view.job.stages} if state.view.job else {}
+    assigned = state.view.assignment.tasks if state.view.assignment else {}
+    numbers = sorted({*described, *(task.stage for task in assigned)})
+    active = [task for task, _ in state.copies() if task.role is Role.ACTIVE]
+    return [_stage(number, described.get(number), [t for t in active if t.task.stage == number]) for number in numbers]
+
+
+def _stage(number: int, stage: StageDescription | None, active: Sequence[TaskStatus]) -> dict[str, Any]:
+    return {
+        "number": number,
+        "name": stage.name if stage else f"stage {number}",
+        "source": stage.source if stage else None,
+        "steps": list(stage.steps) if stage else [],
+        "operation": stage.operation if stage else None,
+        "store": stage.store if stage else None,
+        "outputs": list(stage.outputs) if stage else [],
+        "records_per_s": round(sum(task.records_per_s for task in active), 1),
+        "source_lag_records": _sum(task.source.lag_records for task in active),
+        "watermark_ms": min((t.time.watermark_ms for t in active if t.time.watermark_ms is not None), default=None),
+        "late_records": sum(task.late_records for task in active),
+        "left_out_records": sum(task.failed_records for task in active),
+    }
+
+
+def _edges(job: JobDescription | None) -> list[dict[str, Any]]:
+    """Which topic leads from where to where; a stage by its number, the world outside as None."""
+    if job is None:
+        return []
+    writers = {topic: stage.number for stage in job.stages for topic in stage.outputs}
+    edges = [{"topic": one.source, "of": writers.get(one.source), "to": one.number} for one in job.stages]
+    read = {stage.source for stage in job.stages}
+    edges += [{"topic": topic, "of": of, "to": None} for topic, of in writers.items() if topic not in read]
+    kinds = {topic.name: topic.kind.value for topic in job.topics}
+    return [{**edge, "kind": kinds.get(str(edge["topic"]), TopicKind.SOURCE.value)} for edge in edges]
+
+
+def _tasks_by_stage(state: ApplicationState) -> list[dict[str, Any]]:
+    """Every assigned task with its copies, the active one first; a copy that is missing is one without a state."""
+    assignment = state.view.assignment
+    if assignment is None:
+        return []
+    reported = {(task.task, status.instance): (task, status) for task, status in state.copies()}
+    found: dict[int, list[dict[str, Any]]] = {}
+    for task_id, given in sorted(assignment.tasks.items()):
+        named = [name for name in (given.active, *given.standbys) if name is not None]
+        further = sorted(name for of, name in reported if of == task_id and name not in named)
+        predicted = state.predicted.get(task_id)
+        found.setdefault(task_id.stage, []).append(
+            {
+                "task": str(task_id),
+                "predicted_rto_ms": predicted.total_ms if predicted else None,
+                "prediction": str(predicted) if predicted else None,
+                "measured_rto_ms": state.measured_ms.get(task_id),
+                "copies": [
+                    _copy(state, name, name == given.active, reported.get((task_id, name)))
+                    for name in (*named, *further)
+                ],
+            }
+        )
+    return [{"stage": stage, "tasks": tasks} for stage, tasks in sorted(found.items())]
+
+
+def _copy(
+    state: ApplicationState, instance: str, active: bool, reported: tuple[TaskStatus, InstanceStatus] | None
+) -> dict[str, Any]:
+    if reported is None:
+        return {"instance": instance, "role": "active" if active else "standby", "state": "missing"}
+    task, status = reported
+    left, done = task.lag_records or 0, task.restore.records
+    restoring = task.restore.phase is not None
+    return {
+        "instance": instance,
+        "role": task.role.value,
+        "state": state.task_word(task, status),
+        "lag_records": task.lag_records,
+        "lag_s": task.lag_s,
+        "error": task.error,
+        "certified_at_ms": task.certificate.at_ms,
+        "divergences": task.certificate.divergences,
+        "restore": progress_line(task),
+        "restored_share": done / (done + left) if restoring and done + left else None,
+        "restored_in_s": task.restore.remaining_s if restoring else None,
+        **(_of_active(task) if task.role is Role.ACTIVE else {}),
+    }
+
+
+def _of_active(task: TaskStatus) -> dict[str, Any]:
+    return {
+        "records_per_s": task.records_per_s,
+        "source_lag_records": task.source.lag_records,
+        "watermark_ms": task.time.watermark_ms,
+        "late_records": task.late_records,
+        "left_out_records": task.failed_records,
+    }
+
+
+def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
+    dag = f"drill_{record.cause}" if record.kind is HistoryKind.DRILL else record.kind.value
+    # What the command line did has no run.
+    run_id = None if record.by.startswith(_COMMAND_LINE) else record.by
+    return {
+        "kind": record.kind.value,
+        "id": record.id,
+        "cause": record.cause,
+        "outcome": record.outcome.value,
+        "at_ms": record.at_ms,
+        "ended_at_ms": record.ended_at_ms,
+        "phases_ms": [
+            [name, ms]
+            for name, ms in (
+                ("detected", record.rto.detected_ms),
+                ("decided", record.rto.decided_ms),
+                ("owned", record.rto.owned_ms),
+                ("first output", record.rto.first_output_ms),
+            )
+            if ms is not None
+        ],
+        "rto_ms": record.rto.total_ms,
+        "slo_rto_ms": None if record.slo_rto_s is None else round(1000 * record.slo_rto_s),
+        "slo_met": record.slo_met,
+        "predicted_rto_ms": record.predicted_rto_ms,
+        "evidence": record.evidence,
+        "reason": record.reason,
+        "decisions": [str(decision) for decision in record.decisions],
+        "instances": list(record.instances),
+        "tasks": [str(task) for task in record.tasks],
+        "restored_records": record.restored_records,
+        "lost_records": record.rpo.lost_records,
+        "doubled_records": record.rpo.doubled_records,
+        "by": record.by,
+        "dag_id": application.dags.get(dag),
+        "run_id": run_id if dag in application.dags else None,
+    }

@@ -1,0 +1,132 @@
+"""What the page asks for. Read-only: whatever is done to an application, Airflow's own API does.
+
+Airflow mounts it without authentication. So each route here asks who it is (401), and shows an application only to whom
+may read each of its DAGs (403).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
+from airflow.sdk.exceptions import AirflowNotFoundException
+from fastapi import Depends, FastAPI, Header, HTTPException
+from fastapi.responses import FileResponse, Response
+
+from airflow_provider.errors import ConfigurationError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.page.applications import Application, KnownApplications, read_applications
+from airflow_provider.page.following import Answers, Followers
+from airflow_provider.page.runbook import runbook
+
+_BUNDLE: Final = Path(__file__).parent / "bundle" / "page.js"
+_YEAR_S: Final = 31_536_000
+
+
+def _connect(kafka_conn_id: str) -> KafkaConnection:
+    try:
+        return KafkaStreamsHook(kafka_conn_id).connection
+    except AirflowNotFoundException as error:
+        raise ConfigurationError(
+            f"The API server knows no connection {kafka_conn_id!r}: make it in Airflow, or where its environment or "
+            "secrets backend is set for workers, set it for the API server, too."
+        ) from error
+
+
+app = FastAPI(title="Stateful streams", docs_url=None, redoc_url=None, openapi_url=None)
+known = KnownApplications(read_applications)
+followers = Followers(_connect)
+
+
+def readable_applications(user: GetUserDep) -> dict[str, Application]:
+    """Those of which the user may read each DAG."""
+    readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    return {id_: one for id_, one in known.get().items() if readable.issuperset(one.dags.values())}
+
+
+def readable_application(application_id: str, user: GetUserDep) -> Application:
+    """The one that a path names.
+
+    Raises:
+        HTTPException: 404 where there is none, 403 where the user may not read it.
+    """
+    application = readable_applications(user).get(application_id)
+    if application is None:
+        if application_id in known.get():
+            raise HTTPException(403, f"You may not read the DAGs of {application_id!r}.")
+        raise HTTPException(404, f"No DAG has the tag of an application {application_id!r}.")
+    return application
+
+
+Readable = Annotated[dict[str, Application], Depends(readable_applications)]
+ReadableApplication = Annotated[Application, Depends(readable_application)]
+IfNoneMatch = Annotated[str | None, Header()]
+
+
+@app.get("/api/applications")
+def applications(readable: Readable, if_none_match: IfNoneMatch = None) -> Response:
+    """A card of each application."""
+    cards = [followers.answers(one).card for one in readable.values()]
+    return _tagged(b'{"applications":[' + b",".join(cards) + b"]}", if_none_match)
+
+
+@app.get("/api/applications/{application_id}")
+def application(one: ReadableApplication, user: GetUserDep, if_none_match: IfNoneMatch = None) -> Response:
+    """All of one, with its time line and the DAGs of which the user may start a run."""
+    answers: Answers = followers.answers(one)
+    may_start = msgspec.json.encode(startable_dags(one, user))
+    body = b'{"application":%s,"timeline":%s,"may_start":%s}' % (answers.details, answers.timeline, may_start)
+    return _tagged(body, if_none_match)
+
+
+@app.get("/api/applications/{application_id}/trend")
+def trend(one: ReadableApplication, if_none_match: IfNoneMatch = None) -> Response:
+    """Its figures of the last hours, and what they say of the next."""
+    return _tagged(followers.answers(one).trend, if_none_match)
+
+
+@app.get("/api/runbook/{anchor}")
+def step(anchor: str, _: GetUserDep) -> dict[str, str]:
+    """A part of the runbook."""
+    if anchor not in runbook():
+        raise HTTPException(404, f"The runbook has no part {anchor!r}: it has {', '.join(runbook())}.")
+    title, text = runbook()[anchor]
+    return {"title": title, "text": text}
+
+
+@app.get("/ui/page.js")
+def bundle() -> FileResponse:
+    """The program of the page, which holds nothing of any application. Its address names its version."""
+    headers = {"Cache-Control": f"public, max-age={_YEAR_S}, immutable", "X-Content-Type-Options": "nosniff"}
+    return FileResponse(_BUNDLE, media_type="text/javascript", headers=headers)
+
+
+def startable_dags(one: Application, user: Any) -> list[str]:
+    """By what stands behind the application's id in theirs, the DAGs of which the user may start a run."""
+    manager, teams = get_auth_manager(), DagModel.get_dag_id_to_team_name_mapping(list(one.dags.values()))
+    return [
+        name
+        for name, dag_id in sorted(one.dags.items())
+        if manager.is_authorized_dag(
+            method="POST",
+            access_entity=DagAccessEntity.RUN,
+            details=DagDetails(id=dag_id, team_name=teams.get(dag_id)),
+            user=user,
+        )
+    ]
+
+
+def _tagged(body: bytes, if_none_match: str | None) -> Response:
+    """The body, or 304 where the browser has the same already; whatever process answered it before."""
+    tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff"}
+    if if_none_match == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)

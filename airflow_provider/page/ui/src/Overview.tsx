@@ -1,0 +1,91 @@
+import { Box, Heading, SimpleGrid, Text } from "@chakra-ui/react";
+
+import { usePolled } from "./api";
+import { ago, count, seconds } from "./format";
+import { Figure, Figures, paletteOf, Problem, UiLink, WordBadge } from "./Parts";
+import type { Card } from "./types";
+
+const POLL_MS = 2_000;
+
+export const PredictedRto = ({ card }: { readonly card: Card }) => (
+  <>
+    {card.predicted_by_default && typeof card.predicted_rto_ms === "number" ? "~" : ""}
+    {seconds(card.predicted_rto_ms)}
+    {card.slo_rto_ms === null ? " (none promised)" : ` of ${seconds(card.slo_rto_ms)} promised`}
+  </>
+);
+
+const nextStep = (card: Card): string => {
+  const [reason] = card.reasons;
+  if (reason === undefined) return "Nothing to do.";
+  return reason.step_title === null ? "Look at the application." : `Next: ${reason.step_title} in the runbook.`;
+};
+
+const ApplicationCard = ({ card }: { readonly card: Card }) => (
+  <Box
+    as="li"
+    bg="bg.panel"
+    borderColor="border"
+    borderInlineStartColor={`${paletteOf(card.word)}.solid`}
+    borderInlineStartWidth="6px"
+    borderRadius="md"
+    borderWidth="1px"
+    data-testid="card"
+    listStyleType="none"
+    p={4}
+  >
+    <Box alignItems="center" display="flex" flexWrap="wrap" gap={2} justifyContent="space-between">
+      <Heading as="h3" size="md" wordBreak="break-word">
+        <UiLink to={`?application=${encodeURIComponent(card.id)}`}>{card.id}</UiLink>
+      </Heading>
+      <WordBadge size="lg" word={card.word} />
+    </Box>
+    <Text lineClamp={3} mt={2} wordBreak="break-word">
+      {card.reasons[0]?.text ?? "Every task is processed and has its warm standbys."}
+    </Text>
+    <Text fontWeight="semibold" mt={1}>
+      {nextStep(card)}
+      {typeof card.since_ms === "number" ? ` Since ${ago(card.since_ms)}.` : ""}
+    </Text>
+    {card.tasks === undefined ? undefined : (
+      <Figures>
+        <Figure label="Records that wait">{count(card.source_lag_records)}</Figure>
+        <Figure label="Standbys warm">
+          {card.standbys_warm} of {card.standbys}
+        </Figure>
+        <Figure label="A failure costs">
+          <PredictedRto card={card} />
+        </Figure>
+        <Figure label="Last drill">
+          {card.last_drill ? `${card.last_drill.outcome} ${ago(card.last_drill.at_ms)}` : "none"}
+        </Figure>
+      </Figures>
+    )}
+  </Box>
+);
+
+const WORST_FIRST = ["standing still", "unknown", "degraded", "safe"];
+
+export const Overview = () => {
+  const { data, problem } = usePolled<{ applications: Card[] }>("applications", POLL_MS);
+  const cards = [...(data?.applications ?? [])].sort(
+    (one, other) => WORST_FIRST.indexOf(one.word) - WORST_FIRST.indexOf(other.word) || one.id.localeCompare(other.id),
+  );
+  return (
+    <Box data-testid="overview">
+      <Heading as="h2" mb={3} size="lg">
+        Streams
+      </Heading>
+      {problem === undefined ? undefined : <Problem>{problem}</Problem>}
+      {data === undefined && problem === undefined ? <Text>Asking…</Text> : undefined}
+      {data?.applications.length === 0 ? (
+        <Text>There is no application whose DAGs you may read: stream_dags() in a DAG file makes one.</Text>
+      ) : undefined}
+      <SimpleGrid as="ul" columns={{ base: 1, md: 2, xl: 3 }} gap={4}>
+        {cards.map((card) => (
+          <ApplicationCard card={card} key={card.id} />
+        ))}
+      </SimpleGrid>
+    </Box>
+  );
+};

@@ -1,0 +1,72 @@
+import { Box, Button, Heading, Text } from "@chakra-ui/react";
+import { useState } from "react";
+
+import { usePolled } from "./api";
+import { paletteOf, Problem } from "./Parts";
+import type { Reason } from "./types";
+
+/** The runbook does not change while a page is open. */
+const SELDOM_MS = 3_600_000;
+
+const Step = ({ anchor }: { readonly anchor: string }) => {
+  const { data, problem } = usePolled<{ title: string; text: string }>(
+    `runbook/${encodeURIComponent(anchor)}`,
+    SELDOM_MS,
+  );
+  if (problem !== undefined) return <Problem>{problem}</Problem>;
+  if (data === undefined) return <Text>…</Text>;
+  return (
+    <Box bg="bg.subtle" borderRadius="md" data-testid="step" mt={2} p={3}>
+      <Heading as="h4" mb={1} size="sm">
+        {data.title}
+      </Heading>
+      {data.text.split(/^\s*```\w*$/m).map((part, at) =>
+        at % 2 === 1 ? (
+          <Box as="pre" fontSize="sm" key={at} my={2} overflowX="auto" tabIndex={0} whiteSpace="pre">
+            {part.replace(/^\n|\s+$/g, "")}
+          </Box>
+        ) : (
+          <Text fontSize="sm" key={at} whiteSpace="pre-wrap" wordBreak="break-word">
+            {part.trim()}
+          </Text>
+        ),
+      )}
+    </Box>
+  );
+};
+
+/** Why, and what to do next: each reason with the runbook's step, which opens below it. */
+export const Reasons = ({ reasons }: { readonly reasons: Reason[] }) => {
+  const [open, setOpen] = useState<string | null>(null);
+  return (
+    <Box as="ul" data-testid="reasons" listStyleType="none">
+      {reasons.map((reason) => (
+        <Box
+          as="li"
+          borderInlineStartColor={`${paletteOf(reason.means)}.solid`}
+          borderInlineStartWidth="4px"
+          key={reason.text}
+          mt={2}
+          ps={3}
+        >
+          <Text wordBreak="break-word">{reason.text}</Text>
+          {reason.step === null ? undefined : (
+            <Button
+              aria-expanded={open === reason.text}
+              height="auto"
+              mt={1}
+              onClick={() => setOpen(open === reason.text ? null : reason.text)}
+              py={1}
+              size="sm"
+              variant="outline"
+              whiteSpace="normal"
+            >
+              What to do: {reason.step_title}
+            </Button>
+          )}
+          {open === reason.text && reason.step !== null ? <Step anchor={reason.step} /> : undefined}
+        </Box>
+      ))}
+    </Box>
+  );
+};

@@ -1,0 +1,116 @@
+import { Box, Button, Text } from "@chakra-ui/react";
+import { useState } from "react";
+
+import { count, seconds, time } from "./format";
+import { runPath, Section, UiLink } from "./Parts";
+import type { Event } from "./types";
+
+const PHASES: Record<string, string> = {
+  decided: "purple.500",
+  detected: "gray.500",
+  "first output": "teal.500",
+  owned: "blue.500",
+};
+const GLYPHS: Record<Event["outcome"], string> = { failed: "✕", open: "◐", passed: "✓", skipped: "–" };
+
+const sumOf = (event: Event): number => event.phases_ms.reduce((sum, [, ms]) => sum + Math.max(0, ms), 0);
+
+const said = (event: Event): string =>
+  event.phases_ms.map(([name, ms]) => `${name} ${seconds(ms)}`).join(", ") || "nothing was measured";
+
+/** What it cost, phase by phase, on one scale for all; the mark is what is promised. */
+const Bar = ({ event, longestMs }: { readonly event: Event; readonly longestMs: number }) => {
+  const percent = (ms: number): string => `${(100 * Math.max(0, ms)) / longestMs}%`;
+  return (
+    <Box aria-label={said(event)} bg="bg.muted" data-testid="bar" display="flex" h="0.9rem" position="relative" role="img" w="100%">
+      {event.phases_ms.map(([name, ms]) => (
+        <Box bg={PHASES[name]} borderColor="bg" borderEndWidth="1px" key={name} title={`${name} ${seconds(ms)}`} w={percent(ms)} />
+      ))}
+      {event.slo_rto_ms !== null && event.slo_rto_ms <= longestMs ? (
+        <Box
+          bg="fg"
+          bottom="-3px"
+          insetInlineStart={percent(event.slo_rto_ms)}
+          position="absolute"
+          title={`promised ${seconds(event.slo_rto_ms)}`}
+          top="-3px"
+          w="2px"
+        />
+      ) : undefined}
+    </Box>
+  );
+};
+
+const Evidence = ({ event }: { readonly event: Event }) => (
+  <Box bg="bg.subtle" borderRadius="md" data-testid="evidence" fontSize="sm" mt={1} p={3} wordBreak="break-word">
+    <Text>{event.evidence || "No evidence was noted."}</Text>
+    {event.reason === null ? undefined : <Text fontWeight="semibold">{event.reason}</Text>}
+    <Box as="ul" ms={4}>
+      {event.decisions.map((decision) => (
+        <li key={decision}>{decision}</li>
+      ))}
+    </Box>
+    <Text>
+      {said(event)}
+      {event.predicted_rto_ms === null ? "" : `; predicted ${seconds(event.predicted_rto_ms)}`}
+      {event.slo_met === null ? "" : event.slo_met ? "; as promised" : "; longer than promised"}
+    </Text>
+    <Text>
+      {count(event.restored_records)} records replayed, {count(event.lost_records)} lost, {count(event.doubled_records)}{" "}
+      doubled; tasks {event.tasks.join(", ") || "-"} of {event.instances.join(", ") || "-"}
+    </Text>
+    <Text>
+      By{" "}
+      {event.dag_id !== null && event.run_id !== null ? (
+        <UiLink to={runPath(event.dag_id, event.run_id)}>the run {event.run_id}</UiLink>
+      ) : (
+        event.by
+      )}
+    </Text>
+  </Box>
+);
+
+export const Timeline = ({ events }: { readonly events: Event[] }) => {
+  const [open, setOpen] = useState<string | null>(null);
+  const longestMs = Math.max(1, ...events.map(sumOf), ...events.map((event) => event.slo_rto_ms ?? 0));
+  return (
+    <Section id="timeline" title="Failovers, drills, restores and upgrades">
+      {events.length === 0 ? <Text>Nothing is on record.</Text> : undefined}
+      <Box display="flex" flexWrap="wrap" fontSize="sm" gap={3} mb={2}>
+        {["detected", "decided", "owned", "first output"].map((name) => (
+          <Box alignItems="center" display="flex" gap={1} key={name}>
+            <Box aria-hidden="true" bg={PHASES[name]} h="0.8rem" w="0.8rem" />
+            {name}
+          </Box>
+        ))}
+      </Box>
+      <Box as="ol" listStyleType="none">
+        {events.map((event) => {
+          const key = `${event.kind}/${event.id}`;
+          return (
+            <Box as="li" data-testid="event" key={key} mb={2}>
+              <Button
+                aria-expanded={open === key}
+                height="auto"
+                justifyContent="flex-start"
+                onClick={() => setOpen(open === key ? null : key)}
+                p={1}
+                size="sm"
+                textAlign="start"
+                variant="ghost"
+                whiteSpace="normal"
+                w="100%"
+              >
+                <span aria-hidden="true">{GLYPHS[event.outcome]}</span>
+                {time(event.at_ms)} {event.kind} {event.cause} {event.instances.join(", ")}: {event.outcome}
+                {event.rto_ms === null ? "" : `, output again after ${seconds(event.rto_ms)}`}
+              </Button>
+              {event.phases_ms.length === 0 ? undefined : <Bar event={event} longestMs={longestMs} />}
+              {open === key ? <Evidence event={event} /> : undefined}
+            </Box>
+          );
+        })}
+      </Box>
+    </Section>
+  );
+};

@@ -1,0 +1,85 @@
+import { useEffect, useRef, useState } from "react";
+
+/** An address below that of Airflow's UI, which may lie below a path. */
+export const address = (path: string): string => new URL(path, document.baseURI).href;
+
+export interface Polled<T> {
+  data: T | undefined;
+  /** Why the last request failed, though an earlier one may have been answered. */
+  problem: string | undefined;
+}
+
+async function problemOf(answer: Response): Promise<string> {
+  if (answer.status === 401) return "You are logged out: log in to Airflow again.";
+  try {
+    const { detail } = (await answer.json()) as { detail?: unknown };
+    return typeof detail === "string" ? detail : `${answer.status}: ${JSON.stringify(detail)}`;
+  } catch {
+    return `Airflow answered ${answer.status} ${answer.statusText}`;
+  }
+}
+
+/** Asks again and again, while the page is seen. What has not changed comes as 304, and draws nothing. */
+export function usePolled<T>(path: string, everyMs: number): Polled<T> {
+  const [polled, setPolled] = useState<Polled<T>>({ data: undefined, problem: undefined });
+  const tag = useRef<string | null>(null);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const cut = new AbortController();
+    tag.current = null;
+    setPolled({ data: undefined, problem: undefined });
+
+    const ask = async (): Promise<void> => {
+      if (!document.hidden) {
+        try {
+          const headers: HeadersInit = tag.current === null ? {} : { "If-None-Match": tag.current };
+          const answer = await fetch(address(`stateful-streams/api/${path}`), {
+            headers,
+            signal: cut.signal,
+            cache: "no-store",
+          });
+          if (answer.ok) {
+            const data = (await answer.json()) as T;
+            tag.current = answer.headers.get("ETag");
+            setPolled({ data, problem: undefined });
+          } else if (answer.status === 304) {
+            setPolled((before) => (before.problem === undefined ? before : { ...before, problem: undefined }));
+          } else {
+            const problem = await problemOf(answer);
+            setPolled((before) => ({ ...before, problem }));
+          }
+        } catch (error) {
+          if (cut.signal.aborted) return;
+          const problem = `Airflow's API server does not answer (${String(error)}): what is shown is old.`;
+          setPolled((before) => ({ ...before, problem }));
+        }
+      }
+      timer = setTimeout(() => void ask(), everyMs);
+    };
+
+    void ask();
+    const onSeen = (): void => {
+      if (document.hidden) return;
+      clearTimeout(timer);
+      void ask();
+    };
+    document.addEventListener("visibilitychange", onSeen);
+    return () => {
+      cut.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", onSeen);
+    };
+  }, [path, everyMs]);
+  return polled;
+}
+
+/** Start a run of a DAG by Airflow's own API, which decides whether the user may. */
+export async function startRun(dagId: string, conf: Record<string, unknown>): Promise<string> {
+  const answer = await fetch(address(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`), {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ logical_date: null, conf }),
+  });
+  if (!answer.ok) throw new Error(await problemOf(answer));
+  return ((await answer.json()) as { dag_run_id: string }).dag_run_id;
+}
