@@ -158,7 +158,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
 	@touch $@
 
 browser: need venv archives $(UI)/node_modules/.package-lock.json ## The page in a real Chromium, and its pictures for the docs: Node and chromium are needed
-	$(PYTEST) -m browser tests
+	PICTURES=docs/images $(PYTEST) -m browser tests
 
 .PHONY: docs
 docs: venv ## Build the reference of what users import into docs/api/

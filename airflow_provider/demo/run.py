@@ -27,7 +27,16 @@ from airflow_provider.demo.flights import Truth, compute_truth, flights_file, re
 from airflow_provider.demo.judge import Table, decode_aircraft, decode_airport_hour, judge
 from airflow_provider.demo.publisher import Publisher
 from airflow_provider.demo.results import Timeline, aircraft_of, airport_hour_of, read_outputs, read_state
-from airflow_provider.demo.screen import Narrator, Screen, next_steps, positions, processed, result_rows, result_title
+from airflow_provider.demo.screen import (
+    Narrator,
+    Screen,
+    next_steps,
+    page_address,
+    positions,
+    processed,
+    result_rows,
+    result_title,
+)
 from airflow_provider.demo.stage import DemoFolder, Stage, dag_file
 from airflow_provider.jars.jar_sets import find_java, kafka_broker_jars, spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
@@ -185,7 +194,7 @@ class Demo:
             TopicAdmin(stage.connection).ensure([_topic(SOURCE), _topic(AIRCRAFT)])
             dags = [DEPLOY, FAILOVER, REPAIR, DRILL]
             stage.airflow.wait_until_ready(dags, timeout_s=self._settings.limit_s / 4)
-            say(f"Airflow serves {stage.airflow.home.address}")
+            say(f"Airflow serves {page_address(stage.airflow.home.address, APPLICATION)}")
             truth, published = prepared.result()
         self._deploy(stage)
         # After the fault, whenever the drill comes to it, there has to be something to process.

@@ -209,11 +209,16 @@ def result_rows(timeline: Timeline, verdict: Verdict, flights: int, outputs: int
     ]
 
 
+def page_address(address: str, application_id: str) -> str:
+    """Of an application's page in Airflow's UI."""
+    return f"{address}/plugin/streams?application={application_id}"
+
+
 def next_steps(address: str, bootstrap_servers: str, application_id: str, drill: str) -> tuple[str, ...]:
     """The lines that a kept demo closes with."""
     return (
         f"All is left up. Airflow: {address}  Kafka: {bootstrap_servers}",
-        "Look at the application:",
+        f"Look at the application: {page_address(address, application_id)}",
         f"  python -m airflow_provider status {application_id} --bootstrap-servers {bootstrap_servers}",
         f"Kill an instance again: {address}/dags/{drill}, Trigger",
         "  Failover and repair follow by themselves. All flights are read, so the drill says that it had no input.",

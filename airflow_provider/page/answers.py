@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.open_problems import watched_by
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.history.report import known_recovery
-from airflow_provider.control.outlook.metrics_forecasts import metrics_forecasts
+from airflow_provider.control.outlook.forecast import Outlook
+from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.predicted_rto import rto_basis, worst_rto_ms
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Step, Verdict, Word
@@ -16,6 +18,7 @@ from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus, progress_line
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.page.applications import Application
 from airflow_provider.page.runbook import runbook
@@ -39,21 +42,30 @@ def unknown_card(application: Application, why: str, step: Step | None = None) -
 
 
 def card(
-    application: Application, state: ApplicationState, history: Sequence[HistoryRecord], most_reasons: int = 3
+    application: Application,
+    state: ApplicationState,
+    history: Sequence[HistoryRecord],
+    since_ms: int | None = None,
 ) -> dict[str, Any]:
-    """What is seen of an application at a glance."""
+    """What is seen of an application at a glance.
+
+    Args:
+        since_ms: since when it is not safe; None where it is, or that is not known.
+    """
     found: Verdict = state.verdict
-    active = [task for task, _ in state.copies() if task.role is Role.ACTIVE]
-    copies = [task for task, _ in state.copies() if task.role is Role.STANDBY]
+    reported = [task for task, _ in state.copies()]
+    active = [task for task in reported if task.role is Role.ACTIVE]
+    copies = [task for task in reported if task.role is Role.STANDBY]
     assignment = state.view.assignment
-    wanted = sum(len(task.standbys) for task in assignment.tasks.values()) if assignment else 0
+    most = min(application.num_standby_replicas, max(0, len(state.instance_names) - 1))
+    wanted = sum(max(most, len(task.standbys)) for task in assignment.tasks.values()) if assignment else 0
     drills = [one for one in history if one.kind is HistoryKind.DRILL and one.outcome is not HistoryOutcome.SKIPPED]
     return {
         "id": application.id,
         "word": found.word.value,
-        "reasons": [_reason(one.text, one.means.value, one.step) for one in found.reasons[:most_reasons]],
-        "more_reasons": max(0, len(found.reasons) - most_reasons),
-        "since_ms": _since_ms(state, found.word),
+        "reasons": [_reason(one.text, one.means.value, one.step) for one in found.reasons[:1]],
+        "more_reasons": max(0, len(found.reasons) - 1),
+        "since_ms": since_ms,
         "tasks": len(assignment.tasks) if assignment else 0,
         "instances": len(state.view.statuses),
         "source_lag_records": _sum(task.source.lag_records for task in active),
@@ -69,11 +81,11 @@ def card(
     }
 
 
-def details(application: Application, state: ApplicationState, history: Sequence[HistoryRecord]) -> dict[str, Any]:
-    """All that is shown of one application, but its trend and its time line."""
+def details(state: ApplicationState) -> dict[str, Any]:
+    """What is shown of one application besides its card, its trend and its time line."""
     view = state.view
     return {
-        **card(application, state, history, most_reasons=100),
+        "reasons": [_reason(one.text, one.means.value, one.step) for one in state.verdict.reasons],
         "generation": view.assignment.generation if view.assignment else None,
         "watching": watched_by(view.watcher, watched=state.watched),
         "hosts": [_host(state, name) for name in sorted(state.instance_names)],
@@ -83,7 +95,6 @@ def details(application: Application, state: ApplicationState, history: Sequence
         "open_incidents": list(state.open_incidents),
         "held_time": list(state.held_time),
         "uneven_load": state.uneven_load,
-        "slo": application.slo.limits,
         "unreadable": len(view.unreadable),
     }
 
@@ -93,9 +104,11 @@ def timeline(
 ) -> list[dict[str, Any]]:
     """What an application went through, the newest first, with what is under way as it is now."""
     known = {history_key(record): record for record in history}
-    for incident in () if view is None else view.unresolved_incidents:
-        now = failover_record(incident, known_recovery(incident, view)) if view else None
-        if now is not None:
+    of_view = [] if view is None else [(one, known_recovery(one, view)) for one in view.incidents.values()]
+    for incident, recovery in of_view:
+        now = failover_record(incident, recovery)
+        noted = known.get(history_key(now))
+        if noted is None or noted.outcome is HistoryOutcome.OPEN:
             known[history_key(now)] = now
     newest = sorted(known.values(), key=lambda record: (record.at_ms, record.id), reverse=True)[:_MOST_EVENTS]
     return [_event(application, record) for record in newest]
@@ -106,13 +119,19 @@ def trend(
 ) -> dict[str, Any]:
     """Figures of the past, a point a minute, and what they say of disks, changelogs and replays."""
     slo = application.slo
-    ahead = metrics_forecasts(
+    every = metrics_forecasts(
         records,
         now_ms,
         min_free_bytes=slo.disk_free_bytes,
         max_rto_s=slo.replay_rto_s,
         basis=rto_basis(history, {}),
     )
+    known = MetricsForecasts(
+        disks={name: one for name, one in every.disks.items() if one.outlook is not Outlook.NOT_ENOUGH},
+        growths={task: one for task, one in every.growths.items() if one.records_per_day is not None},
+        replays={task: one for task, one in every.replays.items() if one.outlook is not Outlook.NOT_ENOUGH},
+    )
+    ahead, unknown = known.lines(), len(every.lines()) - len(known.lines())
     minutes: dict[int, dict[str, float]] = {}
     before: dict[tuple[str, int, str], tuple[int, int]] = {}
     for record in records:
@@ -132,7 +151,7 @@ def trend(
             {"at_ms": minute * 60_000, **{name: round(value, 1) for name, value in point.items()}}
             for minute, point in sorted(minutes.items())
         ],
-        "ahead": list(ahead.lines()),
+        "ahead": [*ahead, *([f"no forecast yet of {unknown} more: there are too few records"] if unknown else [])],
     }
 
 
@@ -150,13 +169,25 @@ def _slo_rto_ms(application: Application) -> int | None:
     return None if application.slo.rto_s is None else round(1000 * application.slo.rto_s)
 
 
-def _since_ms(state: ApplicationState, word: Word) -> int | None:
-    """Since when it is not whole, by what was noted; None where it is, or nothing was."""
-    if word is Word.SAFE:
+def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> int | None:
+    """Since when an application is not safe, by what was noted; None where it is, or nothing was.
+
+    Args:
+        before_ms: what the look before said: what was noted may be noted anew.
+    """
+    if state.verdict.word is Word.SAFE:
         return None
-    open_since = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in state.open_records]
-    reported = [one.reported_at_ms for one in state.view.watcher.unanswered] if state.view.watcher else []
-    return min([*open_since, *reported], default=None)
+    view = state.view
+    found = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in state.open_records]
+    found += [one.reported_at_ms for one in view.watcher.unanswered] if view.watcher and state.watched else []
+    for name, status in view.statuses.items():
+        if name in state.silent or (not status.state.alive and status.error is not None):
+            found.append(view.heard_at_ms.get(name, status.sent_at_ms))
+    for task, status in state.copies():
+        still_s = task.failed_s or task.source.stalled_s
+        if task.role is Role.ACTIVE and (task.failed_s is not None or still_s > Timeouts.stall_s):
+            found.append(status.sent_at_ms - round(1000 * still_s))
+    return min([*found, *([] if before_ms is None else [before_ms])], default=None)
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -235,10 +266,13 @@ def _tasks_by_stage(state: ApplicationState) -> list[dict[str, Any]]:
     if assignment is None:
         return []
     reported = {(task.task, status.instance): (task, status) for task, status in state.copies()}
+    holders: dict[TaskId, list[str]] = {}
+    for of, name in sorted(reported):
+        holders.setdefault(of, []).append(name)
     found: dict[int, list[dict[str, Any]]] = {}
     for task_id, given in sorted(assignment.tasks.items()):
         named = [name for name in (given.active, *given.standbys) if name is not None]
-        further = sorted(name for of, name in reported if of == task_id and name not in named)
+        further = [name for name in holders.get(task_id, ()) if name not in named]
         predicted = state.predicted.get(task_id)
         found.setdefault(task_id.stage, []).append(
             {

@@ -6,6 +6,7 @@ may read each of its DAGs (403).
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -43,6 +44,7 @@ def _connect(kafka_conn_id: str) -> KafkaConnection:
 app = FastAPI(title="Stateful streams", docs_url=None, redoc_url=None, openapi_url=None)
 known = KnownApplications(read_applications)
 followers = Followers(_connect)
+atexit.register(followers.close)
 
 
 def readable_applications(user: GetUserDep) -> dict[str, Application]:
@@ -80,7 +82,7 @@ def applications(readable: Readable, if_none_match: IfNoneMatch = None) -> Respo
 @app.get("/api/applications/{application_id}")
 def application(one: ReadableApplication, user: GetUserDep, if_none_match: IfNoneMatch = None) -> Response:
     """All of one, with its time line and the DAGs of which the user may start a run."""
-    answers: Answers = followers.answers(one)
+    answers: Answers = followers.answers(one, closely=True)
     may_start = msgspec.json.encode(startable_dags(one, user))
     body = b'{"application":%s,"timeline":%s,"may_start":%s}' % (answers.details, answers.timeline, may_start)
     return _tagged(body, if_none_match)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,22 +24,33 @@ from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.page.answers import card, details, timeline, trend, unknown_card
+from airflow_provider.page.answers import card, details, not_safe_since_ms, timeline, trend, unknown_card
 from airflow_provider.page.applications import Application
 from airflow_provider.page.dead_letters import newest_dead_letters
 
 log = logging.getLogger(__name__)
 
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""A request then competes with one look for the interpreter, however many applications are followed."""
+
 _LOOK_EVERY_S: Final = 1.0
+_LOOK_AT_CARD_EVERY_S: Final = 2.0
+_DETAILS_S: Final = 10.0
 _READ_EVERY_S: Final = 60.0
 _TRY_AGAIN_S: Final = 5.0
 _IDLE_S: Final = 60.0
+_CLOSE_S: Final = 2.0
+_CONFIRM_S: Final = 5.0
 _TREND_MS: Final = 3 * 3_600_000
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What is shown of an application, as JSON that is sent as it is."""
+    """What is shown of an application, as JSON that is sent as it is.
+
+    Args:
+        details: no more than the card while nobody looks at the application itself.
+    """
 
     card: bytes
     details: bytes
@@ -53,13 +65,14 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class _Read:
+class Read:
     """What is read beside the control topics, once a minute and when an incident begins or ends."""
 
     history: Sequence[HistoryRecord] = ()
     metrics: Sequence[MetricsRecord] = ()
     dead_letters: Sequence[Mapping[str, Any]] = ()
     trend: bytes = b'{"points":[],"ahead":[]}'
+    closely: bool = False
     at: float = field(default_factory=time.monotonic)
     incidents: frozenset[tuple[str, bool]] = frozenset()
 
@@ -77,7 +90,7 @@ class FollowedApplication:
     ) -> None:
         self.application = application
         self._connect, self._idle_s = connect, idle_s
-        self._asked_at = time.monotonic()
+        self._asked_at, self._details_asked_at = time.monotonic(), -math.inf
         self._stopped = threading.Event()
         self._answers = Answers.unknown(application, "It is being read.")
         self._thread = threading.Thread(target=self._run, name=f"page-{application.id}", daemon=True)
@@ -88,9 +101,15 @@ class FollowedApplication:
         """Whether it follows, and goes on for some time."""
         return self._thread.is_alive() and not self._over
 
-    def answers(self) -> Answers:
-        """What was seen last."""
+    def answers(self, *, closely: bool = False) -> Answers:
+        """What was seen last.
+
+        Args:
+            closely: whether more than the card is wanted: it is there with the next look, and for some seconds.
+        """
         self._asked_at = time.monotonic()
+        if closely:
+            self._details_asked_at = self._asked_at
         return self._answers
 
     def stop(self) -> None:
@@ -128,48 +147,73 @@ class FollowedApplication:
         with ControlReader(connection, application.id, follows=True) as reader:
             view = reader.read_to_end()
             heartbeats, watcher = HeartbeatWatch(application.timeouts), WatcherWatch()
-            read = self._read(connection, view)
+            read, since_ms = self._read(connection, view), None
             while not self._over:
                 now = time.monotonic()
-                if now - read.at > _READ_EVERY_S or _incidents(view) != read.incidents:
+                due = now - read.at > _READ_EVERY_S or (self._closely and not read.closely)
+                if due or _incidents(view) != read.incidents:
                     read = self._read(connection, view, read)
+                silent = heartbeats.silent(view, now)
+                if silent:  # where no broker answers, that says nothing of an instance
+                    reader.read_to_end(_CONFIRM_S)
+                    silent = heartbeats.silent(view, time.monotonic())
                 state = ApplicationState(
                     view,
-                    heartbeats.silent(view, now),
+                    silent,
                     watched=watcher.watched(view, now),
                     history=read.history,
                     losses=recent_losses(read.metrics, view.statuses, now_ms(), LATELY_MS),
                     num_standby_replicas=application.num_standby_replicas,
                 )
-                self._answers = answers_of(application, state, read.dead_letters, read.trend)
-                # What it took is waited for as well, so that no number of applications takes all of the server.
-                until = time.monotonic() + max(_LOOK_EVERY_S, 4 * (time.monotonic() - now))
-                while (left_s := until - time.monotonic()) > 0 and not self._over:
+                with _ONE_AT_A_TIME:
+                    since_ms = not_safe_since_ms(state, since_ms)
+                    self._answers = answers_of(application, state, read, since_ms, closely=self._closely)
+                while (left_s := now + self._look_every_s - time.monotonic()) > 0 and not self._over:
                     reader.poll(min(left_s, 0.5))
 
-    def _read(self, connection: KafkaConnection, view: ControlView, before: _Read | None = None) -> _Read:
-        before = before or _Read()
+    @property
+    def _closely(self) -> bool:
+        return time.monotonic() - self._details_asked_at < _DETAILS_S
+
+    @property
+    def _look_every_s(self) -> float:
+        return _LOOK_EVERY_S if self._closely else _LOOK_AT_CARD_EVERY_S
+
+    def _read(self, connection: KafkaConnection, view: ControlView, before: Read | None = None) -> Read:
+        before = before or Read()
         read = known_history(connection, self.application.id)
         history = before.history if read is None else read
+        if not self._closely:  # hours of figures are much to read for a card
+            metrics = known_metrics(connection, self.application.id)
+            return Read(history, metrics, before.dead_letters, before.trend, incidents=_incidents(view))
         metrics = known_metrics(connection, self.application.id, _TREND_MS)
-        return _Read(
+        return Read(
             history,
             metrics,
             newest_dead_letters(connection, view.job),
             _json(trend(self.application, metrics, history, now_ms())),
+            closely=True,
             incidents=_incidents(view),
         )
 
 
 def answers_of(
-    application: Application, state: ApplicationState, dead_letters: Sequence[Mapping[str, Any]], of_trend: bytes
+    application: Application,
+    state: ApplicationState,
+    read: Read,
+    since_ms: int | None = None,
+    *,
+    closely: bool,
 ) -> Answers:
     """What is shown of one look."""
+    glance = card(application, state, state.history, since_ms)
+    if not closely:
+        return Answers(_json(glance), _json(glance), trend=read.trend)
     return Answers(
-        _json(card(application, state, state.history)),
-        _json({**details(application, state, state.history), "dead_letters": dead_letters}),
+        _json(glance),
+        _json({**glance, **details(state), "dead_letters": read.dead_letters}),
         _json(timeline(application, state.view, state.history)),
-        of_trend,
+        read.trend,
     )
 
 
@@ -189,7 +233,7 @@ class Followers:
         self._lock = threading.Lock()
         self._by_id: dict[str, FollowedApplication] = {}
 
-    def answers(self, application: Application) -> Answers:
+    def answers(self, application: Application, *, closely: bool = False) -> Answers:
         """What was seen of it last; begins to follow it where nobody asked for some time, or its DAGs changed."""
         if application.problem is not None:
             return Answers.unknown(application, application.problem)
@@ -199,9 +243,18 @@ class Followers:
                 if followed is not None:
                     followed.stop()
                 self._by_id[application.id] = followed = FollowedApplication(application, self._connect)
-        return followed.answers()
+        return followed.answers(closely=closely)
 
     def followed(self) -> list[str]:
         """The ids of those that are followed now."""
         with self._lock:
             return [id_ for id_, one in self._by_id.items() if one.lives]
+
+    def close(self) -> None:
+        """End all of them, and wait for that some seconds."""
+        with self._lock:
+            ended, self._by_id = list(self._by_id.values()), {}
+        for one in ended:
+            one.stop()
+        for one in ended:
+            one.join(_CLOSE_S)

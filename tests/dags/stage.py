@@ -30,7 +30,7 @@ from tests.dags.real_airflow import Home, Service, end_of_run
 from tests.spark_submit_stub import spark_submit_stub
 from tests.waiting import wait_until
 
-__all__ = ["ORDERS", "SURVIVOR", "RoleClient", "Stage", "run_stage"]
+__all__ = ["ORDERS", "SURVIVOR", "HomeWithRoles", "RoleClient", "Stage", "run_stage"]
 
 ORDERS: Final = "orders"
 """Three instances, a drill, an objective."""
@@ -209,7 +209,7 @@ class Stage:
 
 
 @contextmanager
-def run_stage(folder: Path) -> Iterator[Stage]:
+def run_stage(folder: Path, home_of: type[HomeWithRoles] = HomeWithRoles) -> Iterator[Stage]:
     """Start it, with neither application deployed, and end all of it with the block."""
     port, *_ = free_ports(1)
     dags, gate = folder / "dags", folder / "gate"
@@ -231,7 +231,7 @@ def run_stage(folder: Path) -> Iterator[Stage]:
         at = {"state_dir": str(folder / "state"), "run_dir": str(run_dir)}
         (dags / "orders_dags.py").write_text(_ORDERS_FILE.format(**at))
         (dags / "survivor_dags.py").write_text(_SURVIVOR_FILE.format(job=str(job), **at))
-        home = HomeWithRoles(folder / "airflow", dags, port, broker.bootstrap_servers, "local[1]")
+        home = home_of(folder / "airflow", dags, port, broker.bootstrap_servers, "local[1]")
         service = Service(home, folder / "logs")
         service.client = RoleClient(home.address, "admin")
         try:

@@ -107,7 +107,7 @@ class ApplicationState:
         found += [Finding(line, step=Step.LEFT_OUT) for line in loss_lines(self.losses, "within the last ten minutes")]
         found += self._other_stages(assignment)
         missing = missing_standbys(self.view, self.num_standby_replicas, self.silent)
-        found += [Finding(line, step=Step.DEPLOY_AGAIN) for line in missing]
+        found += [Finding(line, step=Step.GONE) for line in missing]
         return tuple(found)
 
     @cached_property
@@ -189,9 +189,7 @@ class ApplicationState:
         advice = "once the instances run this version of the job, assign the tasks"
         said = (("not assigned, though the job has them", more), ("assigned, though the job has them no more", less))
         return [
-            Finding(f"{what}: {', '.join(map(str, tasks))}: {advice}", step=Step.DEPLOY_AGAIN)
-            for what, tasks in said
-            if tasks
+            Finding(f"{what}: {', '.join(map(str, tasks))}: {advice}", step=Step.TOOLS) for what, tasks in said if tasks
         ]
 
     @property
@@ -270,7 +268,7 @@ class ApplicationState:
         if copy is not None and copy.held_standby:
             then = "" if copy.tried_again else " once that instance is deployed again"
             text = f"task {task_id}: the standby on {name} has failed, and is tried again{then}{_because(copy.error)}"
-            return [Finding(text, step=step_of_error(copy.error_kind) or Step.DEPLOY_AGAIN)]
+            return [Finding(text, step=step_of_error(copy.error_kind) or Step.GONE)]
         if copy is None or not copy.ready:
             progress = None if copy is None else copy.error or progress_line(copy)
             text = f"task {task_id}: no warm standby on {name}{_because(progress)}"
@@ -298,7 +296,7 @@ class ApplicationState:
             Finding(
                 f"instance {name}: {self.instance_word(name)}, and assigned nothing: it was lost without a word; start "
                 "it again",
-                step=Step.DEPLOY_AGAIN,
+                step=Step.GONE,
             )
             for name, status in sorted(self.view.statuses.items())
             if name in self.silent and name not in named and status.state is not InstanceState.STARTING
@@ -309,7 +307,7 @@ class ApplicationState:
         return [
             Finding(
                 f"instance {name}: {self.instance_word(name)}, and assigned nothing{_because(status.error)}",
-                step=step_of_error(status.error_kind) or Step.DEPLOY_AGAIN,
+                step=step_of_error(status.error_kind) or Step.GONE,
             )
             for name, status in sorted(self.view.statuses.items())
             if name not in named and name not in self.silent and status.error is not None
@@ -335,8 +333,11 @@ class ApplicationState:
         return f"silent ({status.state.value})" if name in self.silent else status.state.value
 
     def _task(self, instance: str | None, task_id: TaskId) -> TaskStatus | None:
-        status = self.view.statuses.get(instance or "")
-        return None if status is None else status.task(task_id)
+        return self._by_instance.get((instance or "", task_id))
+
+    @cached_property
+    def _by_instance(self) -> dict[tuple[str, TaskId], TaskStatus]:
+        return {(name, task.task): task for name, status in self.view.statuses.items() for task in status.tasks}
 
 
 def _because(error: str | None) -> str:

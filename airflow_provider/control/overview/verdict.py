@@ -26,7 +26,6 @@ class Step(Enum):
 
     WHERE_TO_LOOK = "where-to-look"
     TOOLS = "tools"
-    DEPLOY_AGAIN = "tools"
     NO_FAILOVER = "no-failover-run"
     HOLD = "decision-hold"
     STANDS_STILL = "a-task-stands-still"
@@ -38,6 +37,7 @@ class Step(Enum):
     DAMAGED = "a-topic-is-damaged"
     MISSING = "changelog-missing-or-mismatched"
     DISK = "disk-full"
+    GONE = "an-instance-is-gone"
     ALL_GONE = "all-instances-gone"
     BROKERS = "brokers-away"
     DEPLOY = "a-deploy-that-does-not-come-up"

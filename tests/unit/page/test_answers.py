@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.outlook.slo import Slo
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Step
@@ -11,9 +12,9 @@ from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
 from airflow_provider.control.records.incident import IncidentRecord, Watcher
 from airflow_provider.control.records.job_description import JobDescription, StageDescription
 from airflow_provider.control.records.metrics import MetricsRecord, TaskMetrics
-from airflow_provider.control.records.status import RestorePhase, Role, TaskState
+from airflow_provider.control.records.status import InstanceState, RestorePhase, Role, TaskState
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.page.answers import card, details, timeline, trend, unknown_card
+from airflow_provider.page.answers import card, details, not_safe_since_ms, timeline, trend, unknown_card
 from airflow_provider.page.applications import Application
 from tests.builders import APPLICATION, active, assigned, ended, instance, promoted, standby, view_of
 
@@ -75,7 +76,7 @@ def test_card_says_the_first_reason_with_its_step_and_how_many_there_are_more() 
     ]
     view.statuses |= {"a": instance("a", failed[0], standby(1)), "b": instance("b", failed[1], standby(0))}
 
-    found = card(ORDERS, state_of(view), (), most_reasons=1)
+    found = card(ORDERS, state_of(view), ())
 
     (reason,) = found["reasons"]
     assert (found["word"], reason["step"], found["more_reasons"]) == ("standing still", Step.RECORD_ERROR.value, 0)
@@ -96,7 +97,7 @@ def test_cells_are_the_assigned_copies_and_one_that_is_missing_is_said() -> None
     )
     view.statuses["a"] = instance("a", restoring)
 
-    (stage,) = details(ORDERS, state_of(view), ())["tasks_by_stage"]
+    (stage,) = details(state_of(view))["tasks_by_stage"]
 
     first, second = stage["tasks"]
     assert [(copy["instance"], copy["state"]) for copy in first["copies"]] == [("a", "restoring"), ("b", "warm")]
@@ -105,11 +106,22 @@ def test_cells_are_the_assigned_copies_and_one_that_is_missing_is_said() -> None
 
 
 def test_silent_instance_is_shown_as_such_with_its_tasks() -> None:
-    found = details(ORDERS, state_of(whole(), ("a",)), ())
+    found = details(state_of(whole(), ("a",)))
 
     assert [(host["instance"], host["lives"]) for host in found["hosts"]] == [("a", False), ("b", True)]
     assert found["tasks_by_stage"][0]["tasks"][0]["copies"][0]["state"] == "silent"
-    assert found["word"] == "standing still"
+    assert [reason["means"] for reason in found["reasons"]] == ["standing still"]
+
+
+def test_it_is_not_safe_since_what_was_noted_first_however_often_it_is_noted_anew() -> None:
+    view = whole()
+    view.statuses["a"] = instance("a", state=InstanceState.ENDED, error="killed")
+    assert not_safe_since_ms(state_of(whole()), 500) is None
+
+    first = not_safe_since_ms(state_of(view))
+    view.heard_at_ms["a"] = 5_000
+
+    assert (first, not_safe_since_ms(state_of(view), first), not_safe_since_ms(state_of(view))) == (1_000, 1_000, 5_000)
 
 
 def test_graph_leads_from_sources_by_internal_topics_to_sinks() -> None:
@@ -122,7 +134,7 @@ def test_graph_leads_from_sources_by_internal_topics_to_sinks() -> None:
     view = whole()
     view.job = JobDescription(application_id=APPLICATION, stages=stages, topics=())
 
-    found = details(ORDERS, state_of(view), ())
+    found = details(state_of(view))
 
     assert {(edge["topic"], edge["of"], edge["to"]) for edge in found["edges"]} == {
         ("in", None, 0), ("between", 0, 1), ("out", 1, None)
@@ -149,6 +161,16 @@ def test_failover_under_way_is_on_the_time_line_before_the_history_has_it() -> N
     assert (event["outcome"], event["dag_id"], event["run_id"]) == ("open", f"{APPLICATION}_failover", "run1")
 
 
+def test_failover_is_over_on_the_time_line_as_soon_as_it_is_though_the_history_is_read_later() -> None:
+    view = view_of(assigned("b", generation=2), instance("b", active(0, generation=2, owned_at_ms=1_700)))
+    view.incidents = {"i": incident(resolved_at_ms=9_000)}
+    noted = failover_record(incident())
+
+    (event,) = timeline(ORDERS, view, (noted,))
+
+    assert (noted.outcome, event["outcome"]) == (HistoryOutcome.OPEN, "passed")
+
+
 def test_history_is_the_newest_first_and_the_command_line_has_no_run() -> None:
     history = (drill(1, HistoryOutcome.PASSED), drill(2, HistoryOutcome.FAILED, by="command-line-5"))
 
@@ -168,15 +190,17 @@ def minute(at_ms: int, processed: int, incarnation: int = 1) -> MetricsRecord:
 def test_rate_of_a_minute_is_what_was_processed_since_the_one_before_by_the_same_process() -> None:
     records = [minute(60_000, 0), minute(120_000, 600), minute(180_000, 50, incarnation=2)]
 
-    points = trend(ORDERS, records, (), 200_000)["points"]
+    found = trend(ORDERS, records, (), 200_000)
+    points = found["points"]
 
     assert [(point["at_ms"], point["records_per_s"]) for point in points] == [
         (60_000, 0), (120_000, 10.0), (180_000, 0)
     ]  # fmt: skip
     assert {point["source_lag_records"] for point in points} == {4}
+    assert found["ahead"] == ["no forecast yet of 2 more: there are too few records"]
 
 
 def test_all_of_it_is_json() -> None:
     state = state_of(whole(), history=(drill(1, HistoryOutcome.PASSED),))
 
-    assert json.loads(json.dumps(details(ORDERS, state, state.history)))["id"] == APPLICATION
+    assert json.loads(json.dumps({**card(ORDERS, state, state.history), **details(state)}))["id"] == APPLICATION

@@ -68,10 +68,12 @@ export const Application = ({ id }: { readonly id: string }) => {
       )}
       <Actions details={details} mayStart={mayStart} />
       <Lines id="incidents" lines={details.open_incidents ?? []} title="Answered, and not repaired yet" />
-      {details.hosts === undefined ? undefined : <Hosts details={details} />}
-      <Timeline events={timeline} />
-      {details.tasks === undefined ? undefined : (
+      {details.hosts === undefined ? (
+        details.word === "unknown" ? undefined : <Text>Asking…</Text>
+      ) : (
         <>
+          <Hosts details={details} />
+          <Timeline events={timeline} />
           <Trend details={details} />
           <Stages details={details} />
           <LeftOut letters={details.dead_letters ?? []} />

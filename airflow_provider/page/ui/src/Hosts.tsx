@@ -84,7 +84,7 @@ const HostCard = ({
         {host.active_for}, standby for {host.standby_for}
       </Text>
       {host.error ? (
-        <Text color="fg.error" fontSize="sm" wordBreak="break-word">
+        <Text color={{ base: "red.700", _dark: "red.300" }} fontSize="sm" wordBreak="break-word">
           {host.error}
         </Text>
       ) : undefined}
@@ -122,7 +122,7 @@ const ChosenTask = ({ cell: { copy, task } }: { readonly cell: Cell }) => (
     <Heading as="h4" size="sm">
       Task {task.task}, {copy.role} on {copy.instance}: {copy.state}
     </Heading>
-    {copy.error ? <Text color="fg.error">{copy.error}</Text> : undefined}
+    {copy.error ? <Text color={{ base: "red.700", _dark: "red.300" }}>{copy.error}</Text> : undefined}
     {copy.restore ? <Text>{copy.restore}</Text> : undefined}
     <Figures>
       <Figure label="Behind its changelog">

@@ -26,10 +26,10 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
     as="li"
     bg="bg.panel"
     borderColor="border"
-    borderInlineStartColor={`${paletteOf(card.word)}.solid`}
-    borderInlineStartWidth="6px"
     borderRadius="md"
     borderWidth="1px"
+    // After the others: these two are of one side.
+    style={{ borderInlineStart: `6px solid var(--chakra-colors-${paletteOf(card.word)}-solid)` }}
     data-testid="card"
     listStyleType="none"
     p={4}

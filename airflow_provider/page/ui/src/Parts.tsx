@@ -70,7 +70,7 @@ export const Figures = ({ children }: { readonly children: ReactNode }) => (
 );
 
 export const Problem = ({ children }: { readonly children: ReactNode }) => (
-  <Box borderColor="border.error" borderWidth="1px" color="fg.error" mb={3} p={2} role="alert">
+  <Box borderColor="border.error" borderWidth="1px" color={{ base: "red.700", _dark: "red.300" }} mb={3} p={2} role="alert">
     {children}
   </Box>
 );

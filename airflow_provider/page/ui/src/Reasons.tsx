@@ -17,7 +17,7 @@ const Step = ({ anchor }: { readonly anchor: string }) => {
   if (data === undefined) return <Text>…</Text>;
   return (
     <Box bg="bg.subtle" borderRadius="md" data-testid="step" mt={2} p={3}>
-      <Heading as="h4" mb={1} size="sm">
+      <Heading as="h3" mb={1} size="sm">
         {data.title}
       </Heading>
       {data.text.split(/^\s*```\w*$/m).map((part, at) =>
@@ -27,7 +27,7 @@ const Step = ({ anchor }: { readonly anchor: string }) => {
           </Box>
         ) : (
           <Text fontSize="sm" key={at} whiteSpace="pre-wrap" wordBreak="break-word">
-            {part.trim()}
+            {part.trim().replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replace(/\*\*?([^*\n]+)\*\*?/g, "$1")}
           </Text>
         ),
       )}

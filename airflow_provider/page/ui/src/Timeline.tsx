@@ -72,7 +72,10 @@ const Evidence = ({ event }: { readonly event: Event }) => (
 
 export const Timeline = ({ events }: { readonly events: Event[] }) => {
   const [open, setOpen] = useState<string | null>(null);
-  const longestMs = Math.max(1, ...events.map(sumOf), ...events.map((event) => event.slo_rto_ms ?? 0));
+  const tookMs = Math.max(1, ...events.map(sumOf));
+  const promisedMs = Math.max(0, ...events.map((event) => event.slo_rto_ms ?? 0));
+  // A promise that nothing comes near would make all bars too short to be read.
+  const longestMs = promisedMs < 4 * tookMs ? Math.max(tookMs, promisedMs) : tookMs;
   return (
     <Section id="timeline" title="Failovers, drills, restores and upgrades">
       {events.length === 0 ? <Text>Nothing is on record.</Text> : undefined}

@@ -43,6 +43,7 @@ const Chart = ({ label, points }: { readonly label: string; readonly points: [nu
     };
   }, [label]);
   useEffect(() => {
+    if (points.length < 2) return; // of one there is no line
     plot.current?.setData([points.map(([atMs]) => atMs / 1000), points.map(([, value]) => value)]);
   }, [points]);
   const newest = points.at(-1)?.[1];
