@@ -298,15 +298,17 @@ def test_five_questions_are_answered_within_a_click_each(stage: Stage, browser: 
     wait_until(lambda: stage.is_whole() and card(stage)["word"] == "safe", 300, "it to be whole", poll_s=0.5)
     browser.look(width=1280, dark=False)
     show(browser, stage, "op", "/plugin/streams", f"text={ID}")
-    stage.kill_instance(next(name for name in stage.running() if name in stage.actives()))
+    victim = next(name for name in stage.running() if name in stage.actives())
+    stage.kill_instance(victim)
     of_card = f"[data-testid=card]:has-text('{ID}')"
     browser.wait_for(f"{of_card} >> text=/degraded|standing still/")  # is it safe: no click
     keep(browser, "overview")
     browser.click(f"{of_card} >> a")  # why, and since when: one click
     browser.wait_for("[data-testid=reasons] >> text=/killed by signal 9/")
     browser.wait_for("[data-testid=application] >> text=/^since .* ago/")
-    browser.wait_for("[data-testid=event] >> text=/failover instance_ended/", 120)
-    browser.click("[data-testid=event] >> text=/failover instance_ended/")  # how long: one click
+    event = f"[data-testid=event] >> text=/failover instance_ended {victim}: open/"
+    browser.wait_for(event, 120)
+    browser.click(event)  # how long: one click
     browser.wait_for("[data-testid=evidence] >> text=/detected .* s, decided .* s/")
     assert "the run" in browser.text("[data-testid=evidence]")
     browser.tell("page", "setViewportSize", {"width": 1280, "height": 1100})

@@ -24,7 +24,7 @@ const Chart = ({ label, points }: { readonly label: string; readonly points: [nu
     const axis = { grid: { stroke: "rgba(128,128,128,0.25)" }, stroke: colour };
     plot.current = new uPlot(
       {
-        axes: [{ ...axis, values: (_, splits) => splits.map(clock) }, { ...axis, size: 64 }],
+        axes: [{ ...axis, space: 90, values: (_, splits) => splits.map(clock) }, { ...axis, size: 64 }],
         cursor: { drag: { x: false, y: false } },
         height: HEIGHT_PX,
         legend: { show: false },
