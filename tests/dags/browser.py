@@ -67,7 +67,7 @@ class Browser:
         self.tell("keyboard", "press", key)
 
     def look(self, *, width: int, dark: bool) -> None:
-        """How wide the window is, and in which colours Airflow's UI is seen."""
+        """How wide the window is, and the colours of what is opened next; a page of Airflow has to be open."""
         self.tell("page", "setViewportSize", {"width": width, "height": 900})
         colours = "dark" if dark else "light"
         self.tell("page", "emulateMedia", {"colorScheme": colours})

@@ -296,6 +296,7 @@ def test_another_site_cannot_start_a_run_in_the_name_of_who_is_logged_in(stage: 
 def test_five_questions_are_answered_within_a_click_each(stage: Stage, browser: Browser) -> None:
     """Is it safe, why is it red, since when, how long does it take, what now."""
     wait_until(lambda: stage.is_whole() and card(stage)["word"] == "safe", 300, "it to be whole", poll_s=0.5)
+    show(browser, stage, "op", "/plugin/streams", f"text={ID}")
     browser.look(width=1280, dark=False)
     show(browser, stage, "op", "/plugin/streams", f"text={ID}")
     victim = next(name for name in stage.running() if name in stage.actives())
