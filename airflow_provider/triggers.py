@@ -41,6 +41,7 @@ from airflow_provider.control.waiting.conditions import from_plain
 from airflow_provider.control.waiting.evaluation import Condition, WaitResult
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, StatefulStreamsError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.hooks.telemetry import WatcherPushes
 
 if TYPE_CHECKING:
     from airflow_provider.control.topics.follower import ControlFollower
@@ -271,6 +272,7 @@ class IncidentTrigger(BaseEventTrigger):
             await asyncio.sleep(_AGAIN_S)
 
     async def _events(self) -> AsyncIterator[TriggerEvent]:
+        from airflow_provider.control.telemetry.metrics import ApplicationFigures
         from airflow_provider.control.topics.follower import ControlFollower
         from airflow_provider.control.topics.writer import ControlWriter
 
@@ -279,20 +281,32 @@ class IncidentTrigger(BaseEventTrigger):
             self.log.info("Watching %s", self.application_id)
             began_at_ms = now_ms()
             writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
-            while True:
-                if await self._can_judge(follower):
-                    for event in await self._answered(connection, follower):
-                        yield TriggerEvent(to_plain(event))
-                    self._write_that_it_watches(writer, began_at_ms)
-                await follower.poll(_POLL_S)
+            pushes = await asyncio.to_thread(WatcherPushes, connection, self.application_id)
+            try:
+                while True:
+                    if not await self._can_judge(follower):
+                        pushes.tell(None)
+                    else:
+                        for event in await self._answered(connection, follower):
+                            yield TriggerEvent(to_plain(event))
+                        if (watcher := self._write_that_it_watches(writer, began_at_ms)) is not None:
+                            silent_for_s = follower.silent_for_s()
+                            pushes.tell(ApplicationFigures(follower.view, silent_for_s, self._timeouts, watcher))
+                    await follower.poll(_POLL_S)
+            finally:
+                pushes.stop()
 
-    def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> None:
-        """Once an interval, without waiting until it is stored."""
+    def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> Watcher | None:
+        """Once an interval, without waiting until it is stored.
+
+        Returns:
+            What was written, or was to be; None where it is not time.
+        """
         from confluent_kafka import KafkaException
 
         now = time.monotonic()
         if now - self._wrote_at < WATCHER_INTERVAL_S:
-            return
+            return None
         self._wrote_at = now
         watcher = Watcher(
             application_id=self.application_id,
@@ -308,6 +322,7 @@ class IncidentTrigger(BaseEventTrigger):
             if self._not_written != str(error):
                 self._not_written = str(error)
                 self.log.warning("%s is watched, but that could not be written: %s", self.application_id, error)
+        return watcher
 
     async def _can_judge(self, follower: ControlFollower) -> bool:
         """Whether what is silent now is silent itself; asks the brokers before any silence gets long."""

@@ -1,28 +1,32 @@
-"""``history`` and ``metrics``: what an application went through, and its figures of the last week."""
+"""``history`` and ``metrics``: what an application went through, its figures, and what they say of the future."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.options import add_application_options, cluster_of
+from airflow_provider.cli.status import expected_instances
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.control.history.report import history_table
 from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
-from airflow_provider.control.outlook.metrics_table import metrics_table
 from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.outlook.predicted_rto import rto_basis
-from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, history_plain
+from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord
+from airflow_provider.control.telemetry.exposition import exposition
+from airflow_provider.control.telemetry.metrics import ApplicationFigures, InstanceFigures, Sample
+from airflow_provider.control.topics.liveness import Liveness, Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
@@ -74,34 +78,43 @@ def since_ms(when: str, now: int | None = None) -> int:
 def add_metrics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``metrics``."""
     metrics = commands.add_parser(
-        "metrics", help="disk, changelog growth, lags and rates over the last week; forecasts"
+        "metrics", help="what the last week says of the future; or all figures of now, as Prometheus reads them"
     )
     add_application_options(metrics)
     _add_since(metrics, "7d", "36h (7d)")
     metrics.add_argument(
         "--max-rto", type=float, metavar="SECONDS", help="forecast when a replay of a whole changelog takes longer"
     )
-    metrics.add_argument("--json", action="store_true", help="every record, for programs")
+    how = metrics.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="the forecasts, for programs")
+    how.add_argument("--prometheus", action="store_true", help="the figures of now, without forecasts")
     metrics.set_defaults(act=_metrics)
 
 
 def _metrics(asked: argparse.Namespace) -> int:
     cluster = cluster_of(asked)
+    if asked.prometheus:
+        print(exposition(_samples(cluster, asked.application_id)), end="")
+        return ExitStatus.FINE
     records = read_metrics(cluster, asked.application_id, asked.since)
     forecasts = _forecasts(cluster, asked, records)
     if asked.json:
-        plain = [to_plain(record) for record in records]
-        print(json.dumps({"records": plain, "forecasts": to_plain(forecasts)}, indent=2))
+        print(json.dumps({"records": len(records), "forecasts": to_plain(forecasts)}, indent=2))
     else:
-        figures = metrics_table(records, _assignment(cluster, asked.application_id) if records else None)
-        print("\n".join([figures, "", *forecasts.lines()] if records else [figures]))
+        print("\n".join(forecasts.lines()) if records else "no metrics")
     return ExitStatus.FINE
 
 
-def _assignment(cluster: KafkaConnection, application_id: str) -> Assignment | None:
-    with contextlib.suppress(TopicMissingError), ControlReader(cluster, application_id, statuses=False) as reader:
-        return reader.read_to_end().assignment
-    return None  # the application was reset since, and its figures stay for a week
+def _samples(cluster: KafkaConnection, application_id: str) -> list[Sample]:
+    """Of the application, and of the instances that are heard now."""
+    timeouts = Timeouts()
+    with ControlReader(cluster, application_id) as reader:
+        view = reader.read_to_end()
+        silent = reader.listen(lambda: expected_instances(view, timeouts), timeouts.instance_s)
+    watcher = view.watcher if view.watcher_silent_for_s <= SILENT_AFTER_S else None
+    figures = ApplicationFigures(view, dict.fromkeys(silent, math.inf), timeouts, watcher)
+    alive = figures.instances(Liveness.ALIVE)
+    return [*figures.samples(), *(one for name in alive for one in InstanceFigures(view.statuses[name]).samples())]
 
 
 def _forecasts(

@@ -268,6 +268,7 @@ FLOORS = (
     "control/history",
     "control/outlook",
     "control/overview",
+    "control/telemetry",
     "control/waiting",
     "control/drills",
     "links",

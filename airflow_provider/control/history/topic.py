@@ -41,6 +41,8 @@ def read_history(
     since: int | None = None,
     kind: HistoryKind | None = None,
     timeout_s: float = 30.0,
+    *,
+    stored_since: int | None = None,
 ) -> tuple[HistoryRecord, ...]:
     """What an application went through, the oldest first.
 
@@ -48,6 +50,7 @@ def read_history(
 
     Args:
         since: only what began then or later, epoch ms; None for all.
+        stored_since: only what was written then or later, by the brokers' clock: no more is read; None for all.
 
     Raises:
         TopicMissingError: the application has no history topic.
@@ -55,7 +58,7 @@ def read_history(
     topic = history_topic(application_id)
     found: dict[bytes, HistoryRecord] = {}
     with SpanReader(connection, application_id, topic, timeout_s=timeout_s, missing=_missing(topic)) as reader:
-        for message in reader.read({0: reader.bounds(0)}):
+        for message in reader.read({0: reader.bounds(0, stored_since)}):
             _take(found, message)
     wanted = (
         record

@@ -1,15 +1,14 @@
-"""The figures of an instance at one time: a record a minute, for a week."""
+"""What forecasts and checks ask of an instance at one time: a record a minute, for a week."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.common.json_codec import from_numbered_json, to_numbered_json
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
 
 METRICS_FORMAT: Final = 1
@@ -23,18 +22,14 @@ class TaskMetrics:
     Args:
         generation: an active's ``active_since``; the generation read for a standby.
         processed_records: input records since this process got the task; the next owner counts from 0.
-        source_lag_records: of an active, records of its source that wait; None where that is not known.
         changelog_end: offset after the last record of its changelog partition; it only grows, whoever is active. None
             before it was seen.
-        lag_records: changelog offsets between the store and ``changelog_end``; None where that is not known.
-        lag_s: the same in seconds; None where that is not known.
         store_bytes: what the store takes on disk; None where it does not lie on the driver's host.
         restoring: whether the store has not been at the end of its changelog yet.
         restored_records: changelog records that the restore under way, or the last one, has applied.
         restore_took_s: seconds that it took, or takes so far.
         late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
         left_out_records: its ``failed_records``; None as above.
-        timers: as in `TaskStatus`.
     """
 
     task: TaskId
@@ -42,10 +37,7 @@ class TaskMetrics:
     state: TaskState
     generation: int = 0
     processed_records: int = 0
-    source_lag_records: int | None = None
     changelog_end: int | None = None
-    lag_records: int | None = None
-    lag_s: float | None = None
     store_bytes: int | None = None
     restoring: bool = False
     restored_records: int = 0
@@ -53,14 +45,6 @@ class TaskMetrics:
     restore_took_s: float = 0.0
     late_records: int | None = None
     left_out_records: int | None = None
-    timers: Mapping[str, TimerCount] = field(default_factory=dict)
-
-    @property
-    def restored_records_per_s(self) -> float | None:
-        """The mean rate of the restore under way; None where none is, or it has not begun."""
-        if not self.restoring or self.restore_took_s <= 0:
-            return None
-        return round(self.restored_records / self.restore_took_s, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +92,7 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
         state=task.state,
         generation=task.generation,
         processed_records=task.processed_records,
-        source_lag_records=task.source.lag_records,
         changelog_end=task.end,
-        lag_records=task.lag_records,
-        lag_s=task.lag_s,
         store_bytes=store_bytes,
         restoring=task.restore.phase is not None,
         restored_records=task.restore.records,
@@ -119,7 +100,6 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
         restore_took_s=task.restore.took_s,
         late_records=task.late_records,
         left_out_records=task.failed_records,
-        timers=task.timers,
     )
 
 

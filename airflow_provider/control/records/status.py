@@ -149,6 +149,27 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkStatus:
+    """What an active task's processing took, since the instance got the task, and lately: over five seconds.
+
+    Args:
+        commits: transactions that were committed.
+        process_s: seconds of processing, without commits.
+        commit_s: seconds of these commits.
+        commits_per_s: lately.
+        process_latency_ns: nanoseconds of processing an input record, lately; None where none was processed.
+        commit_latency_ms: milliseconds of a commit, lately; None where there was none.
+    """
+
+    commits: int = 0
+    process_s: float = 0.0
+    commit_s: float = 0.0
+    commits_per_s: float = 0.0
+    process_latency_ns: float | None = None
+    commit_latency_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TimeStatus:
     """How far event time has got in an active task, as of its last commit.
 
@@ -251,6 +272,7 @@ class TaskStatus:
     committed_generation: int | None = None
     processed_records: int = 0
     records_per_s: float = 0.0
+    work: WorkStatus = field(default_factory=WorkStatus)
     filtered_records: Mapping[str, int] = field(default_factory=dict)
     failed_records: int = 0
     late_records: int = 0

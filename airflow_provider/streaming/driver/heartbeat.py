@@ -26,6 +26,7 @@ from airflow_provider.control.records.status import (
     Role,
     TaskState,
     TaskStatus,
+    WorkStatus,
 )
 from airflow_provider.error_text import bounded, error_text
 from airflow_provider.launch.instance_settings import InstanceSettings
@@ -69,22 +70,35 @@ class FailureClock:
 
 
 class RecentRate:
-    """How fast tasks have processed records of late, each over five seconds. The caller passes the time in."""
+    """How fast tasks have worked of late, each over five seconds. The caller passes the time in."""
 
     def __init__(self) -> None:
-        self._seen: dict[TaskId, deque[tuple[float, int]]] = {}
+        self._seen: dict[TaskId, deque[tuple[float, int, WorkStatus]]] = {}
 
-    def per_s(self, task: TaskStatus, now: float) -> float:
-        """Input records a second; 0 where there was none in that time, or they are counted anew."""
-        seen = self._seen.setdefault(task.task, deque())
-        if seen and task.processed_records < seen[-1][1]:
+    def with_rates(self, task: TaskStatus, now: float) -> TaskStatus:
+        """With what it did a second, 0 where that is nothing or counted anew, and what a record and a commit took."""
+        seen, work = self._seen.setdefault(task.task, deque()), task.work
+        if seen and (task.processed_records < seen[-1][1] or work.commits < seen[-1][2].commits):
             seen.clear()
-        seen.append((now, task.processed_records))
+        seen.append((now, task.processed_records, work))
         # Of what is older than the window, the newest: it is where the window begins.
         while now - seen[1 % len(seen)][0] >= _RATE_WINDOW_S:
             seen.popleft()
-        then, processed = seen[0]
-        return round((task.processed_records - processed) / (now - then), 1) if now > then else 0.0
+        then, processed, before = seen[0]
+        records, commits, passed_s = task.processed_records - processed, work.commits - before.commits, now - then
+        process_s, commit_s = work.process_s - before.process_s, work.commit_s - before.commit_s
+        return dataclasses.replace(
+            task,
+            records_per_s=round(records / passed_s, 1) if passed_s > 0 else 0.0,
+            work=dataclasses.replace(
+                work,
+                process_s=round(work.process_s, 3),
+                commit_s=round(work.commit_s, 3),
+                commits_per_s=round(commits / passed_s, 2) if passed_s > 0 else 0.0,
+                process_latency_ns=round(1e9 * process_s / records, 1) if records else None,
+                commit_latency_ms=round(1e3 * commit_s / commits, 2) if commits else None,
+            ),
+        )
 
 
 class StatusWriter(Protocol):
@@ -332,8 +346,7 @@ class Heartbeat:
         if seen is not None:
             task = seen(slot, task, self._status.paused)
         now = time.monotonic()
-        rate, failed_s = self._rates.per_s(task, now), self._failures.failed_s(task, now)
-        return dataclasses.replace(task, records_per_s=rate, failed_s=failed_s)
+        return dataclasses.replace(self._rates.with_rates(task, now), failed_s=self._failures.failed_s(task, now))
 
 
 def _with_done(status: InstanceStatus, done: Sequence[_Done]) -> InstanceStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import os
 import shutil
 import signal
 import threading
@@ -22,9 +23,12 @@ from airflow_provider.control.application.job_topics import read_view_if_there
 from airflow_provider.control.outlook.metrics_topic import MetricsWriter
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState, TaskStatus
+from airflow_provider.control.telemetry.metrics import InstanceFigures, Sample
+from airflow_provider.control.telemetry.push import Stop, start_pushes
+from airflow_provider.control.telemetry.settings import TelemetrySettings
 from airflow_provider.control.topics.commits import CommitTopics, last_of_tasks
 from airflow_provider.control.topics.reader import ControlReader
-from airflow_provider.errors import AccessError, StatefulStreamsError
+from airflow_provider.errors import AccessError, ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSettings
@@ -163,6 +167,7 @@ class Instance:
             metrics = MetricsReport(
                 self._settings, lambda: self._heartbeat.last, disk.store_bytes, lambda: MetricsWriter(*to)
             )
+            pushes = self._pushes(disk)
             controller = InstanceController(
                 self._settings,
                 slots,
@@ -205,6 +210,8 @@ class Instance:
                 progress.stop()
                 disk.stop()
                 metrics.stop()
+                for push in pushes:
+                    push.stop()
                 purge.stop()
                 topics.stop()
                 deadline = time.monotonic() + (0 if executor.lost else patience_s)
@@ -214,6 +221,19 @@ class Instance:
                 tables.close()
         spark.stop()
         shutil.rmtree(Path(self._settings.run_dir) / "checkpoint", ignore_errors=True)
+
+    def _pushes(self, disk: DiskWatch) -> list[Stop]:
+        def samples() -> list[Sample]:
+            if (status := self._heartbeat.last) is None:
+                return []
+            sizes = {task.task: size for task in status.tasks if (size := disk.store_bytes(task.task)) is not None}
+            return list(InstanceFigures(status, sizes).samples())
+
+        try:
+            return start_pushes(TelemetrySettings.from_environment(os.environ), samples)
+        except ConfigurationError as error:
+            log.warning("no figures are sent: %s", error)
+            return []
 
     def _warm_up(self, spark: SparkSession, job: CompiledJob) -> None:
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / "warm-up"

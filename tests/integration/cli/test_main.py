@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from airflow_provider.cli.main import main
 from airflow_provider.common.clock import now_ms
@@ -65,6 +66,36 @@ def test_who_watches_and_how_the_standbys_are_is_shown(
     assert found["watcher"]["watches"] is True
     assert [row["certified_position"] for row in found["standbys"]] == [10, 10]
     assert set(found["predicted_rto_ms"]) == {"0_0", "0_1"}
+
+
+def test_figures_of_now_are_shown_as_prometheus_reads_them(
+    application: Application, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--bootstrap-servers", bootstrap_servers)
+
+    def figures() -> dict[tuple[str, ...], float]:
+        assert main(["metrics", application.id, *at, "--prometheus"]) == 0
+        samples = [one for family in text_string_to_metric_families(capsys.readouterr().out) for one in family.samples]
+        tags = ("application", "instance", "task", "role", "state")
+        return {
+            (one.name, *(one.labels[tag] for tag in tags if tag in one.labels)): one.value
+            for one in samples
+            if "reason" not in one.labels
+        }
+
+    whole = figures()
+    assert whole[("stateful_streams_application_alive_instances", application.id)] == 2.0
+    assert whole[("stateful_streams_application_unprotected_tasks", application.id)] == 0.0
+    assert whole[("stateful_streams_task_state", application.id, "a", "0_0", "active", "running")] == 1.0
+    assert ("stateful_streams_application_unanswered_incidents", application.id) not in whole
+
+    assert main(["stop", application.id, "a", *at]) == 0
+    capsys.readouterr()
+    half = figures()
+    assert half[("stateful_streams_application_alive_instances", application.id)] == 1.0
+    assert half[("stateful_streams_application_unprotected_tasks", application.id)] == 2.0
+    assert not [key for key in half if key[2:3] == ("a",)], "nothing is said of what does not live"
+    assert main(["stop", application.id, "b", *at]) == 0
 
 
 def test_what_does_not_exist_is_reported_in_one_line(

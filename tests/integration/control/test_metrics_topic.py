@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import time
 from pathlib import Path
@@ -144,13 +145,14 @@ def test_application_without_the_topic_is_told_what_to_do(bootstrap_servers: str
         read_metrics(KafkaConnection(bootstrap_servers), application_id)
 
 
-def test_command_prints_a_table_and_json(
+def test_command_prints_forecasts_as_lines_and_as_json(
     connection: KafkaConnection, bootstrap_servers: str, application_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(connection, application_id, RECORD)
     at = (application_id, "--bootstrap-servers", bootstrap_servers)
 
     assert main(["metrics", *at]) == 0
-    assert "host-a" in capsys.readouterr().out
+    assert "disk of a: 1,024.0 MiB free" in capsys.readouterr().out
     assert main(["metrics", *at, "--since", "1h", "--json"]) == 0
-    assert '"processed_records": 900' in capsys.readouterr().out
+    told = json.loads(capsys.readouterr().out)
+    assert (told["records"], list(told["forecasts"]["disks"])) == (1, ["a"])

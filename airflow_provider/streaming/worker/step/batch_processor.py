@@ -100,7 +100,10 @@ class BatchProcessor:
         try:
             with self._isolating_batch(task.id, attempts_left):
                 self._refuse_deadly(task, at, max_crashes)
+                done, began = task.ownership, time.monotonic()
+                committed_s = done.commit_s
                 active_step(task, rows, self._group, clock_ms)
+                done.process_s += time.monotonic() - began - (done.commit_s - committed_s)
                 if task.state is TaskState.OWNING:
                     self._own_again(task)
                     self._catch_up(time.monotonic() + _CATCH_UP_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -120,7 +121,8 @@ class Task:
         )
         """Its producer, and what is said of each commit."""
         self._last_commit = LastCommit(replica.store, job.application_id, plan.task, replica.changelog)
-        self._ownership = ownership or Ownership()
+        self.ownership: Final = ownership or Ownership()
+        """The times and counts of what it does as the active one."""
         self._renew_digest = renew_digest
 
     # -- what it is ----------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class Task:
             self._renew_digest = renew_digest
         self.committer.close()  # a producer fences once
         self._life.transition(TaskState.OWNING)
-        self._ownership.begin()
+        self.ownership.begin()
         self.replica.begin_restore()
 
     def fence(self) -> None:
@@ -181,7 +183,7 @@ class Task:
             BrokerUnreachableError: the coordinator did not answer in time.
         """
         self.committer.fence()
-        self._ownership.take()
+        self.ownership.take()
         self.replica.resume()
         self._life.transition(TaskState.RESTORING)
 
@@ -205,7 +207,7 @@ class Task:
             # What is to be undone is proven by the digest that was committed.
             renew = self._renew_digest and self.replica.uncommitted_from is None
             self.committer.begin(record, renew, signature, self.operation.segments)
-            self._ownership.resume(self.source_offset)
+            self.ownership.resume(self.source_offset)
             self._renew_digest = False
             return
         self.committer.close()
@@ -259,7 +261,7 @@ class Task:
         self.plan = plan
         self.committer.close()
         self._life.transition(TaskState.FOLLOWING)
-        self._ownership.end()
+        self.ownership.end()
         self.replica.resume()
 
     def drop_producer(self) -> None:
@@ -275,17 +277,17 @@ class Task:
         """Another instance owns the task: wait for the newer assignment that says so."""
         self.committer.close()
         self._life.transition(TaskState.CLOSED, error)
-        self._ownership.lose()
+        self.ownership.lose()
 
     @property
     def closed_owner(self) -> ClosedOwner:
         """What is to be known of it once its store is closed."""
-        return ClosedOwner(self.plan, self._ownership, self._own_commit_record())
+        return ClosedOwner(self.plan, self.ownership, self._own_commit_record())
 
     @property
     def fenced_for_s(self) -> float:
         """How long it has waited for the assignment that explains why it was fenced; 0 where it does not wait."""
-        return self._ownership.lost_for_s if self.state is TaskState.CLOSED else 0.0
+        return self.ownership.lost_for_s if self.state is TaskState.CLOSED else 0.0
 
     def fail(self, error: Exception) -> None:
         """Stop with an error; the state stays as of the last commit."""
@@ -322,9 +324,9 @@ class Task:
                 f"Task {self.id} is {self.state.name} and must not write: only a RUNNING task may, after "
                 "fence() and complete_restoration()."
             )
+        began = time.monotonic()
         self.committer.commit(result, self.commit_record, self.plan.generation, group)
-        if result.records:
-            self._ownership.count_commit(result.records)
+        self.ownership.count_commit(result.records, time.monotonic() - began)
         if not self.committer.reusable:
             self.drop_producer()
 
@@ -365,7 +367,7 @@ class Task:
             state=self.state,
             error=self.error or self._hindrance(),
             replica=self.replica,
-            ownership=self._ownership,
+            ownership=self.ownership,
             record=self._own_commit_record(),
             job=self.job,
         )

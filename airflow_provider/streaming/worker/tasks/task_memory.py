@@ -23,6 +23,7 @@ from airflow_provider.control.records.status import (
     TaskState,
     TaskStatus,
     TimeStatus,
+    WorkStatus,
 )
 from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
@@ -45,6 +46,12 @@ class Ownership:
         """Source offset of the last commit before this owner's first; None before it is known."""
         self.processed = 0
         """Input records of the commits since the promotion."""
+        self.commits = 0
+        """Transactions that were committed since the promotion."""
+        self.process_s = 0.0
+        """Seconds of processing since the promotion, without those of commits."""
+        self.commit_s = 0.0
+        """Seconds of these commits."""
         self._lost_at: float | None = None
 
     def begin(self) -> None:
@@ -52,7 +59,8 @@ class Ownership:
         self._lost_at = None
         self.first_commit_at_ms = None
         self.resumed_offset = None
-        self.processed = 0
+        self.processed = self.commits = 0
+        self.process_s = self.commit_s = 0.0
 
     def take(self) -> None:
         """Every earlier owner is fenced."""
@@ -62,10 +70,13 @@ class Ownership:
         """The store is restored."""
         self.resumed_offset = source_offset
 
-    def count_commit(self, rows: int) -> None:
-        """A micro-batch was committed."""
-        self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
-        self.processed += rows
+    def count_commit(self, rows: int, took_s: float) -> None:
+        """A transaction was committed; one without input records is no first one."""
+        self.commits += 1
+        self.commit_s += took_s
+        if rows:
+            self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
+            self.processed += rows
 
     def lose(self) -> None:
         """A newer owner has fenced this one."""
@@ -269,6 +280,7 @@ def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecor
         resumed_offset=ownership.resumed_offset,
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
+        work=WorkStatus(commits=ownership.commits, process_s=ownership.process_s, commit_s=ownership.commit_s),
         filtered_records={} if record is None else record.filtered,
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,

@@ -14,7 +14,7 @@ from airflow_provider.control.records.metrics import (
     metrics_value,
     read_metrics_value,
 )
-from airflow_provider.control.records.status import DiskStatus, RestorePhase, Role, SourceStatus, TaskState
+from airflow_provider.control.records.status import DiskStatus, RestorePhase, Role, TaskState
 from tests.builders import APPLICATION, active, instance, standby
 
 TASK = TaskMetrics(
@@ -23,10 +23,7 @@ TASK = TaskMetrics(
     state=TaskState.RUNNING,
     generation=4,
     processed_records=900,
-    source_lag_records=5,
     changelog_end=1_200,
-    lag_records=0,
-    lag_s=0.0,
     store_bytes=4_096,
 )
 RECORD = MetricsRecord(
@@ -57,7 +54,7 @@ def test_record_has_what_a_status_says_of_the_instance_and_of_each_copy() -> Non
     status = dataclasses.replace(
         instance(
             "a",
-            active(0, end=500, processed_records=70, source=SourceStatus(lag_records=3)),
+            active(0, end=500, processed_records=70),
             standby(1, lag_records=20, lag_s=1.5, end=30, restore_phase=RestorePhase.CHANGELOG, restored_records=10),
             incarnation=7,
             host="host-a",
@@ -70,18 +67,10 @@ def test_record_has_what_a_status_says_of_the_instance_and_of_each_copy() -> Non
     assert (found.instance, found.incarnation, found.host) == ("a", 7, "host-a")
     assert (found.disk_used_bytes, found.disk_free_bytes) == (2_000, 9_000)
     first, second = found.tasks
-    assert (first.processed_records, first.source_lag_records, first.changelog_end) == (70, 3, 500)
+    assert (first.processed_records, first.changelog_end) == (70, 500)
     assert (first.store_bytes, first.restoring) == (1_500, False)
-    assert (second.lag_records, second.lag_s, second.changelog_end, second.store_bytes) == (20, 1.5, 30, None)
+    assert (second.changelog_end, second.store_bytes) == (30, None)
     assert (second.restoring, second.restored_records) == (True, 10)
-
-
-def test_rate_is_that_of_a_restore_under_way() -> None:
-    restoring = dataclasses.replace(TASK, restoring=True, restored_records=3_000, restore_took_s=1.5)
-
-    assert restoring.restored_records_per_s == 2_000.0
-    assert dataclasses.replace(restoring, restoring=False).restored_records_per_s is None
-    assert dataclasses.replace(restoring, restore_took_s=0.0).restored_records_per_s is None
 
 
 def test_record_of_an_instance_of_a_hundred_tasks_is_small() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -19,6 +20,7 @@ from airflow_provider.control.records.status import (
     InstanceStatus,
     SourceStatus,
     TaskState,
+    WorkStatus,
 )
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError, TopicMissingError
@@ -53,18 +55,34 @@ def test_rate_is_that_of_the_last_five_seconds_however_often_it_is_asked_for() -
     """One micro-batch every two seconds, a heartbeat every second."""
     rate = RecentRate()
 
-    seen = [rate.per_s(active(0, processed_records=200 * (at // 2)), float(at)) for at in range(20)]
+    seen = [rate.with_rates(active(0, processed_records=200 * (at // 2)), float(at)).records_per_s for at in range(20)]
 
     assert all(80.0 <= one <= 120.0 for one in seen[6:]), seen
 
 
 def test_rate_of_a_task_that_is_counted_anew_or_has_had_no_input_for_long_is_none() -> None:
     rate = RecentRate()
-    rate.per_s(active(0), 0.0)
-    assert rate.per_s(active(0, processed_records=500), 1.0) == 500.0
+    rate.with_rates(active(0), 0.0)
+    assert rate.with_rates(active(0, processed_records=500), 1.0).records_per_s == 500.0
 
-    assert rate.per_s(active(0, processed_records=500), 90.0) == 0.0
-    assert rate.per_s(active(0, processed_records=10), 91.0) == 0.0
+    assert rate.with_rates(active(0, processed_records=500), 90.0).records_per_s == 0.0
+    assert rate.with_rates(active(0, processed_records=10), 91.0).records_per_s == 0.0
+
+
+def test_time_of_a_record_and_of_a_commit_is_that_of_the_last_seconds() -> None:
+    rate = RecentRate()
+
+    def seen(at: float, records: int, **work: Any) -> WorkStatus:
+        return rate.with_rates(active(0, processed_records=records, work=WorkStatus(**work)), at).work
+
+    assert seen(0.0, 0) == WorkStatus()
+    lately = seen(2.0, 1_000, commits=4, process_s=0.002, commit_s=0.1)
+    assert (lately.commits_per_s, lately.process_latency_ns, lately.commit_latency_ms) == (2.0, 2_000.0, 25.0)
+    assert (lately.commits, lately.process_s, lately.commit_s) == (4, 0.002, 0.1)
+    idle = seen(90.0, 1_000, commits=4, process_s=0.002, commit_s=0.1)
+    assert (idle.commits_per_s, idle.process_latency_ns, idle.commit_latency_ms) == (0.0, None, None)
+    next_owner = seen(91.0, 0, commits=1, commit_s=0.01)
+    assert (next_owner.commits_per_s, next_owner.commit_latency_ms) == (0.0, None)
 
 
 class FakeWriter:

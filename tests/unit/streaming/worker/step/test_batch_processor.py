@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,28 @@ def test_rows_of_running_tasks_are_processed(processor: BatchProcessor, bench: B
         [encode_state(3)],
     ]
     assert bench.registry.tasks[TaskId(0, 0)].source_offset == 2
+
+
+def test_what_processing_and_commits_take_is_counted_apart(
+    processor: BatchProcessor, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.hold(active(0))
+    task = bench.registry.tasks[TaskId(0, 0)]
+    commit = task.committer.commit
+
+    def slow(*given: Any) -> None:
+        time.sleep(0.2)
+        commit(*given)
+
+    monkeypatch.setattr(task.committer, "commit", slow)
+    began = time.monotonic()
+    processor.process([(0, rows(1, 2))], {TaskId(0, 0): None}, False, 3)
+    took_s = time.monotonic() - began
+
+    work = task.status().work
+    assert work.commits == 1
+    assert work.commit_s >= 0.2
+    assert 0 < work.process_s <= took_s - work.commit_s
 
 
 def test_rows_that_the_call_may_not_process_are_left_alone(processor: BatchProcessor, bench: Bench) -> None:

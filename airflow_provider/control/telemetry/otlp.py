@@ -1,0 +1,184 @@
+"""OTLP over HTTP: samples and spans in OpenTelemetry's words, sent by its exporters."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider import __version__
+from airflow_provider.control.telemetry.metrics import Kind, Sample
+from airflow_provider.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from airflow_provider.control.telemetry.traces import Span
+
+_SCOPE: Final = "airflow_provider"
+_BEGAN_NS: Final = time.time_ns()
+
+
+class NotTakenError(Exception):
+    """Nobody took what was sent; says why, without what may be secret."""
+
+
+class OtlpMetrics:
+    """Sends samples; used by one thread.
+
+    The values are given to the exporter as they are. So there is no `MeterProvider`, whose own thread and whose
+    last push at the interpreter's end, of up to half a minute, would be the instance's.
+
+    Args:
+        endpoint: full URL; None for the environment's.
+
+    Raises:
+        ConfigurationError: OpenTelemetry is not installed.
+    """
+
+    def __init__(self, endpoint: str | None = None) -> None:
+        self._exporter = _exporter("metric_exporter", "OTLPMetricExporter", endpoint)
+
+    def send(self, samples: Sequence[Sample]) -> None:
+        """Send, and wait for the answer for as long as ``OTEL_EXPORTER_OTLP_TIMEOUT`` says (10 s).
+
+        Raises:
+            NotTakenError: they were not taken.
+        """
+        if samples:
+            _export(lambda: self._exporter.export(metrics_data(samples, time.time_ns())))
+
+
+class OtlpSpans:
+    """The same of spans."""
+
+    def __init__(self, endpoint: str | None = None) -> None:
+        self._exporter = _exporter("trace_exporter", "OTLPSpanExporter", endpoint)
+
+    def send(self, spans: Sequence[Span]) -> None:
+        """As `OtlpMetrics.send`."""
+        if spans:
+            _export(lambda: self._exporter.export([_readable(span) for span in spans]))
+
+
+def _exporter(module: str, name: str, endpoint: str | None) -> Any:
+    try:
+        found = importlib.import_module(f"opentelemetry.exporter.otlp.proto.http.{module}")
+    except ImportError as error:
+        raise not_installed("OTLP", "otel") from error
+    return getattr(found, name)(endpoint=endpoint)
+
+
+def metrics_data(samples: Sequence[Sample], now_ns: int) -> MetricsData:
+    """Samples as OpenTelemetry's data: counters as what they have come to, since this process began."""
+    from opentelemetry.sdk.metrics import export
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    def point(sample: Sample) -> export.NumberDataPoint:
+        tags = dict(zip(sample.metric.tags, sample.tags, strict=True))
+        return export.NumberDataPoint(tags, _BEGAN_NS, now_ns, sample.value)
+
+    def metric(group: Sequence[Sample]) -> export.Metric:
+        of, points = group[0].metric, [point(sample) for sample in group]
+        data = (
+            export.Sum(points, export.AggregationTemporality.CUMULATIVE, is_monotonic=True)
+            if of.kind is Kind.COUNTER
+            else export.Gauge(points)
+        )
+        return export.Metric(of.otel_name, of.meaning, of.unit, data)
+
+    scope = export.ScopeMetrics(InstrumentationScope(_SCOPE, __version__), [*map(metric, by_metric(samples))], "")
+    return export.MetricsData([export.ResourceMetrics(_resource(), [scope], "")])
+
+
+def by_metric(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """The samples of each metric."""
+    ordered = sorted(samples, key=lambda sample: sample.metric.otel_name)
+    return [list(group) for _, group in itertools.groupby(ordered, lambda sample: sample.metric)]
+
+
+def _readable(span: Span) -> ReadableSpan:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+    def context(id: int) -> SpanContext:
+        return SpanContext(span.trace_id, id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+    return ReadableSpan(
+        name=span.name,
+        context=context(span.id),
+        parent=None if span.parent is None else context(span.parent),
+        resource=_resource(),
+        attributes=span.attributes,
+        status=Status(StatusCode.UNSET if span.error is None else StatusCode.ERROR, span.error),
+        start_time=span.begin_ms * 1_000_000,
+        end_time=span.end_ms * 1_000_000,
+        instrumentation_scope=InstrumentationScope(_SCOPE, __version__),
+    )
+
+
+def _resource() -> Any:
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    # Of the environment: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+    return Resource({"service.name": "stateful-streams"}).merge(OTELResourceDetector().detect())
+
+
+def not_installed(what: str, extra: str) -> ConfigurationError:
+    """That a library is missing, which an extra of the distribution brings."""
+    return ConfigurationError(
+        f"Figures are to be sent by {what}, and what that needs is not installed: install "
+        f"'airflow-provider-stateful-streams[{extra}]' where this runs, or unset the variables that ask for it."
+    )
+
+
+_LOGGERS: Final = (
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "urllib3.connectionpool",
+)
+_local = threading.local()
+
+
+def _export(send: Callable[[], Any]) -> None:
+    """Export; the exporter's own log lines become the error's text, without what may be secret in an endpoint.
+
+    Only those of this thread: another user of the same library, as Airflow is, keeps its own.
+    """
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if _keep not in logger.filters:
+            logger.addFilter(_keep)
+    _local.said = said = list[str]()
+    try:
+        result = send()
+    except Exception as error:
+        said.append(f"{type(error).__name__}: {error}")
+        result = None
+    finally:
+        _local.said = None
+    if result is None or result.name != "SUCCESS":
+        raise NotTakenError(f"OTLP: {without_secrets(said[0]) if said else 'not taken'}") from None
+
+
+def _keep(record: logging.LogRecord) -> bool:
+    said = getattr(_local, "said", None)
+    if said is None:
+        return True
+    if record.levelno >= logging.WARNING and not said:
+        said.append(str(record.args[0]) if record.msg.startswith("Transient error") else record.getMessage())  # type: ignore[index]
+    return False
+
+
+def without_secrets(text: str) -> str:
+    """A client's text without what a URL may carry (a login, a path, a query), and without addresses of objects."""
+    text = re.sub(r"(?<=//)[^/@\s]*@", "", text)
+    text = re.sub(r" with url: \S+|\?[^\s'\")]*", "", text)
+    return re.sub(r"<?[\w.]+(?: object)? at 0x[0-9a-f]+>?(?:: )?", "", text)
