@@ -50,7 +50,8 @@ def read_history(
 
     Args:
         since: only what began then or later, epoch ms; None for all.
-        stored_since: only what was written then or later, by the brokers' clock: no more is read; None for all.
+        stored_since: only from the first record on that was written then or later, by its writer's clock: what lies
+            before is not read; None for all.
 
     Raises:
         TopicMissingError: the application has no history topic.

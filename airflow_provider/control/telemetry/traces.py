@@ -133,7 +133,8 @@ class TracePush(RepeatedLook):
     """Sends the trace of each failover and restore that was noted as ended within the last day, once it is taken.
 
     What was sent is remembered here alone: after a restart the day's are sent again, with the same ids. So each is sent
-    at least once, unless nobody took it for a day, or nobody watched; and again where its record was completed.
+    at least once, unless nobody took it for a day, nobody watched, or the clock of who noted it was behind by a day;
+    and again where its record was completed.
 
     Args:
         history: the records that were stored at a time or later, epoch ms.

@@ -8,14 +8,17 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.topic import read_history, write_history
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, history_key
+from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import BrokerUnreachableError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import history_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import history_spec
 from tests.unit.control.records.test_history import DRILL, PLAIN_ONE
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -34,6 +37,26 @@ def test_retries_overwrite_and_filters_choose(connection: KafkaConnection, appli
     assert read_history(connection, application_id) == (PLAIN_ONE, DRILL)
     assert read_history(connection, application_id, since=DRILL.at_ms) == (DRILL,)
     assert read_history(connection, application_id, kind=HistoryKind.RESTORE) == (PLAIN_ONE,)
+
+
+def test_what_was_stored_before_a_time_is_not_read_however_late_it_began(
+    connection: KafkaConnection, application_id: str
+) -> None:
+    write_history(connection, application_id, DRILL)
+    (stored_ms,) = stored_at(connection, application_id)
+    wait_until(lambda: now_ms() > stored_ms, 10.0, "the next millisecond")
+    write_history(connection, application_id, PLAIN_ONE)
+
+    assert read_history(connection, application_id, stored_since=stored_ms) == (PLAIN_ONE, DRILL)
+    assert read_history(connection, application_id, stored_since=stored_ms + 1) == (PLAIN_ONE,)
+    assert read_history(connection, application_id, stored_since=now_ms() + 3_600_000) == ()
+
+
+def stored_at(connection: KafkaConnection, application_id: str) -> list[int]:
+    """The time of each record."""
+    topic = history_topic(application_id)
+    with SpanReader(connection, application_id, topic) as reader:
+        return [message.timestamp()[1] for message in reader.read({0: reader.bounds(0)})]
 
 
 def test_record_that_cannot_be_read_hides_no_other(
