@@ -281,7 +281,7 @@ class IncidentTrigger(BaseEventTrigger):
             self.log.info("Watching %s", self.application_id)
             began_at_ms = now_ms()
             writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
-            pushes = await asyncio.to_thread(WatcherPushes, connection, self.application_id)
+            pushes = WatcherPushes(connection, self.application_id)
             try:
                 while True:
                     if not await self._can_judge(follower):

@@ -52,12 +52,22 @@ def _stub_airflow() -> None:
     class NotFound(Exception):
         pass
 
+    class Pushes:
+        """Nobody asks for figures."""
+
+        def __init__(self, *_: object) -> None: ...
+
+        def tell(self, _: object) -> None: ...
+
+        def stop(self) -> None: ...
+
     stub("airflow")
     stub("airflow.sdk")
     stub("airflow.sdk.exceptions", AirflowNotFoundException=NotFound)
     stub("airflow.triggers")
     stub("airflow.triggers.base", BaseEventTrigger=Trigger, TriggerEvent=TriggerEvent)
     stub("airflow_provider.hooks.kafka_streams", KafkaStreamsHook=Hook)
+    stub("airflow_provider.hooks.telemetry", WatcherPushes=Pushes)
 
 
 _stub_airflow()
