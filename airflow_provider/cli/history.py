@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.options import add_application_options, cluster_of
-from airflow_provider.cli.status import expected_instances
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
@@ -21,6 +20,7 @@ from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.outlook.predicted_rto import rto_basis
+from airflow_provider.control.overview.watches import expected_instances
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, history_plain
 from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord

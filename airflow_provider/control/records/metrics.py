@@ -22,6 +22,7 @@ class TaskMetrics:
     Args:
         generation: an active's ``active_since``; the generation read for a standby.
         processed_records: input records since this process got the task; the next owner counts from 0.
+        source_lag_records: of an active, records of its source that wait; None where that is not known.
         changelog_end: offset after the last record of its changelog partition; it only grows, whoever is active. None
             before it was seen.
         store_bytes: what the store takes on disk; None where it does not lie on the driver's host.
@@ -37,6 +38,7 @@ class TaskMetrics:
     state: TaskState
     generation: int = 0
     processed_records: int = 0
+    source_lag_records: int | None = None
     changelog_end: int | None = None
     store_bytes: int | None = None
     restoring: bool = False
@@ -92,6 +94,7 @@ def _of_task(task: TaskStatus, store_bytes: int | None) -> TaskMetrics:
         state=task.state,
         generation=task.generation,
         processed_records=task.processed_records,
+        source_lag_records=task.source.lag_records,
         changelog_end=task.end,
         store_bytes=store_bytes,
         restoring=task.restore.phase is not None,

@@ -14,7 +14,7 @@ from airflow_provider.control.records.metrics import (
     metrics_value,
     read_metrics_value,
 )
-from airflow_provider.control.records.status import DiskStatus, RestorePhase, Role, TaskState
+from airflow_provider.control.records.status import DiskStatus, RestorePhase, Role, SourceStatus, TaskState
 from tests.builders import APPLICATION, active, instance, standby
 
 TASK = TaskMetrics(
@@ -23,6 +23,7 @@ TASK = TaskMetrics(
     state=TaskState.RUNNING,
     generation=4,
     processed_records=900,
+    source_lag_records=5,
     changelog_end=1_200,
     store_bytes=4_096,
 )
@@ -54,7 +55,7 @@ def test_record_has_what_a_status_says_of_the_instance_and_of_each_copy() -> Non
     status = dataclasses.replace(
         instance(
             "a",
-            active(0, end=500, processed_records=70),
+            active(0, end=500, processed_records=70, source=SourceStatus(lag_records=3)),
             standby(1, lag_records=20, lag_s=1.5, end=30, restore_phase=RestorePhase.CHANGELOG, restored_records=10),
             incarnation=7,
             host="host-a",
@@ -67,7 +68,7 @@ def test_record_has_what_a_status_says_of_the_instance_and_of_each_copy() -> Non
     assert (found.instance, found.incarnation, found.host) == ("a", 7, "host-a")
     assert (found.disk_used_bytes, found.disk_free_bytes) == (2_000, 9_000)
     first, second = found.tasks
-    assert (first.processed_records, first.changelog_end) == (70, 500)
+    assert (first.processed_records, first.source_lag_records, first.changelog_end) == (70, 3, 500)
     assert (first.store_bytes, first.restoring) == (1_500, False)
     assert (second.changelog_end, second.store_bytes) == (30, None)
     assert (second.restoring, second.restored_records) == (True, 10)
