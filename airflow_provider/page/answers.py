@@ -15,6 +15,7 @@ from airflow_provider.control.outlook.predicted_rto import rto_basis, worst_rto_
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Step, Verdict, Word
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord, history_key
+from airflow_provider.control.records.incident import WATCHER
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus, progress_line
@@ -325,8 +326,8 @@ def _of_active(task: TaskStatus) -> dict[str, Any]:
 
 def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
     dag = f"drill_{record.cause}" if record.kind is HistoryKind.DRILL else record.kind.value
-    # What the command line did has no run.
-    run_id = None if record.by.startswith(_COMMAND_LINE) else record.by
+    # What the command line did has no run, nor has what a watcher decided, until one takes it up.
+    run_id = None if record.by.startswith((_COMMAND_LINE, WATCHER)) else record.by
     return {
         "kind": record.kind.value,
         "id": record.id,

@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import pytest
+
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.outlook.slo import Slo
@@ -171,8 +173,9 @@ def test_failover_is_over_on_the_time_line_as_soon_as_it_is_though_the_history_i
     assert (noted.outcome, event["outcome"]) == (HistoryOutcome.OPEN, "passed")
 
 
-def test_history_is_the_newest_first_and_the_command_line_has_no_run() -> None:
-    history = (drill(1, HistoryOutcome.PASSED), drill(2, HistoryOutcome.FAILED, by="command-line-5"))
+@pytest.mark.parametrize("by", ["command-line-5", "watcher/host/5"])
+def test_history_is_the_newest_first_and_who_is_no_run_has_none(by: str) -> None:
+    history = (drill(1, HistoryOutcome.PASSED), drill(2, HistoryOutcome.FAILED, by=by))
 
     newest, oldest = timeline(ORDERS, None, history)
 
