@@ -311,7 +311,8 @@ def test_five_questions_are_answered_within_a_click_each(stage: Stage, browser: 
     browser.wait_for(event, 120)
     browser.click(event)  # how long: one click
     browser.wait_for("[data-testid=evidence] >> text=/detected .* s, decided .* s/")
-    assert "the run" in browser.text("[data-testid=evidence]")
+    # The watcher has decided; a run takes it up once Airflow has begun one.
+    wait_until(lambda: "the run" in browser.text("[data-testid=evidence]"), 120, "a run to take it up", poll_s=0.5)
     browser.tell("page", "setViewportSize", {"width": 1280, "height": 1100})
     browser.evaluate("document.querySelector('[data-testid=application]').parentElement.scrollTop = 0")
     keep(browser, "application")
