@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from pathlib import Path
 from typing import Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_provider.page import BUNDLE
+
 PREFIX: Final = "/stateful-streams"
-_BUNDLE: Final = Path(__file__).parent / "page" / "bundle" / "page.js"
 
 
 async def serve(scope: Any, receive: Any, send: Any) -> None:
@@ -24,10 +24,13 @@ async def serve(scope: Any, receive: Any, send: Any) -> None:
 
 def _bundle_url() -> str:
     """Of the bundle, with what it was built of in it, so that no browser keeps an older one."""
-    with _BUNDLE.open(encoding="utf-8") as bundle:
+    with BUNDLE.open(encoding="utf-8") as bundle:
         built_of = bundle.readline().split()[-1]
     # Relative: Airflow's UI may lie below a path, and takes it from the page's base.
     return f"{PREFIX.lstrip('/')}/ui/page.js?v={built_of[:16]}"
+
+
+_URL: Final = _bundle_url()
 
 
 class StatefulStreamsPlugin(AirflowPlugin):
@@ -38,12 +41,12 @@ class StatefulStreamsPlugin(AirflowPlugin):
     react_apps = [  # noqa: RUF012 - Airflow reads it as an attribute of the class
         {
             "name": "Streams",
-            "bundle_url": _bundle_url(),
+            "bundle_url": _URL,
             "destination": "nav",
             "url_route": "streams",
             "nav_top_level": True,
         },
-        {"name": "Stream", "bundle_url": _bundle_url(), "destination": "dag", "url_route": "stream"},
+        {"name": "Stream", "bundle_url": _URL, "destination": "dag", "url_route": "stream"},
     ]
     fastapi_apps = [  # noqa: RUF012
         {"app": serve, "url_prefix": PREFIX, "name": "Stateful streams"}

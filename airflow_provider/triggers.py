@@ -204,8 +204,8 @@ class IncidentTrigger(BaseEventTrigger):
     there, it waits for them.
 
     It writes into the status topic that it watches (`Watcher`), every two seconds and without waiting for it: a write
-    that fails is left out, and the watching goes on. The record names what was fired again since no failover answered
-    it: for an event whose DAG is stale, Airflow starts no run and tells the trigger nothing.
+    that fails is left out, and the watching goes on. The record names what was fired again since no failover took it
+    up: for an event whose DAG is stale, Airflow starts no run and tells the trigger nothing.
 
     The event's payload is an `IncidentEvent` as plain values.
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.error_text import bounded
+from airflow_provider.kafka.names import ERROR_HEADER
 
 _STACK_CHARS: Final = 8000
 _SHORT_CHARS: Final = 200
@@ -67,4 +68,4 @@ class DeadLetter:
             "timestamp": self.timestamp_ms,
             "task": self.task,
         }
-        return [(f"__streams.errors.{name}", str(value).encode()) for name, value in fields.items()]
+        return [(f"{ERROR_HEADER}{name}", str(value).encode()) for name, value in fields.items()]

@@ -66,13 +66,13 @@ def state_text(state: ApplicationState, *, standbys: bool = False, everything: b
 
 def _timers(state: ApplicationState, *, everything: bool) -> list[str]:
     """The timers of the active tasks; of many tasks, of each stage."""
-    found = [(task.task, task.timers) for task, _ in state.copies() if task.role is Role.ACTIVE and task.timers]
+    found = [(task.task, task.timers) for task, _ in state.copies if task.role is Role.ACTIVE and task.timers]
     return [timer_table(found, by_stage=len(found) > _MOST_ROWS and not everything)] if found else []
 
 
 def _stores(state: ApplicationState) -> list[str]:
     """The stores that are not kept by RocksDB, where there are any."""
-    found = [task for task, _ in state.copies() if task.store_kind != ROCKSDB]
+    found = [task for task, _ in state.copies if task.store_kind != ROCKSDB]
     return [store_table(found)] if found else []
 
 
@@ -86,7 +86,7 @@ def _stages(state: ApplicationState, *, everything: bool) -> list[str]:
 
 
 def _tables(state: ApplicationState, *, everything: bool) -> list[str]:
-    copies = state.copies()
+    copies = state.copies
     summed_up = len(copies) > _MOST_ROWS and not everything
     return [
         table(("instance", "state", "incarnation", "generation", "host", "pid"), _instance_rows(state)),

@@ -18,6 +18,7 @@ from airflow_provider.cli.options import (
     add_start_timeout,
     check_instance,
     cluster_of,
+    command_id,
 )
 from airflow_provider.cli.terminal import ExitStatus, await_condition, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
@@ -119,7 +120,7 @@ class _Drill:
         self._cluster: KafkaConnection = cluster_of(asked)
         self._kind = DrillKind(asked.kind)
         self._timeouts = Timeouts(start_s=asked.start_timeout)
-        self._run_id = f"command-line-{time.time_ns()}"
+        self._run_id = command_id()
         self._fault_id = f"{self._run_id}/drill"
         self._rehearsal = Rehearsal(
             cluster=self._cluster,

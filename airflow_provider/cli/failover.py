@@ -15,6 +15,7 @@ from airflow_provider.cli.options import (
     add_start_timeout,
     check_instance,
     cluster_of,
+    command_id,
 )
 from airflow_provider.cli.terminal import ExitStatus, note, say, say_waiting
 from airflow_provider.common.clock import now_ms
@@ -70,7 +71,7 @@ def _act(asked: argparse.Namespace) -> int:
         events = find_incidents(reader, timeouts, asked.instance)
         view = reader.view
     finder = IncidentFinder(
-        answered_by=f"command-line-{time.time_ns()}",
+        answered_by=command_id(),
         timeouts=timeouts,
         num_standby_replicas=max(0, asked.standbys),
         by_hand=True,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_provider.cli.options import add_application_options, cluster_of
+from airflow_provider.cli.status import look
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.json_codec import to_plain
@@ -20,13 +21,11 @@ from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.outlook.metrics_forecasts import MetricsForecasts, metrics_forecasts
 from airflow_provider.control.outlook.metrics_topic import read_metrics
 from airflow_provider.control.outlook.predicted_rto import rto_basis
-from airflow_provider.control.overview.watches import expected_instances
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, history_plain
-from airflow_provider.control.records.incident import SILENT_AFTER_S
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.telemetry.exposition import exposition
 from airflow_provider.control.telemetry.metrics import ApplicationFigures, InstanceFigures, Sample
-from airflow_provider.control.topics.liveness import Liveness, Timeouts
+from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
@@ -109,12 +108,13 @@ def _samples(cluster: KafkaConnection, application_id: str) -> list[Sample]:
     """Of the application, and of the instances that are heard now."""
     timeouts = Timeouts()
     with ControlReader(cluster, application_id) as reader:
-        view = reader.read_to_end()
-        silent = reader.listen(lambda: expected_instances(view, timeouts), timeouts.instance_s)
-    watcher = view.watcher if view.watcher_silent_for_s <= SILENT_AFTER_S else None
-    figures = ApplicationFigures(view, dict.fromkeys(silent, math.inf), timeouts, watcher)
-    alive = figures.instances(Liveness.ALIVE)
-    return [*figures.samples(), *(one for name in alive for one in InstanceFigures(view.statuses[name]).samples())]
+        state = look(reader, timeouts.instance_s, timeouts)
+    watcher = state.view.watcher if state.watched else None
+    figures = ApplicationFigures(state.view, dict.fromkeys(state.silent, math.inf), timeouts, watcher)
+    return [
+        *figures.samples(),
+        *(one for status in figures.alive.values() for one in InstanceFigures(status).samples()),
+    ]
 
 
 def _forecasts(

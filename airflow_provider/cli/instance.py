@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of
+from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of, command_id
 from airflow_provider.cli.terminal import ExitStatus, await_condition, say
 from airflow_provider.common.files import file_end
 from airflow_provider.control.placement.moves import publish_hand_over
@@ -167,7 +167,7 @@ def stop_instance(
             publish_by(connection, application_id, lambda own: publish_hand_over(own, instance, Timeouts()))
         if status.state.alive:
             stop = Command(
-                id=f"command-line-{time.time_ns()}",
+                id=command_id(),
                 kind=CommandKind.STOP,
                 instance=instance,
                 incarnation=status.incarnation,

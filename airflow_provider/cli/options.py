@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from airflow_provider.control.records.incident import COMMAND_LINE
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import ConfigurationError, InstanceError
@@ -16,6 +18,11 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import check_name
 
 _PREFIX: Final = "STATEFUL_STREAMS_"
+
+
+def command_id() -> str:
+    """Another one each time, by which what a command does is told from what runs do."""
+    return f"{COMMAND_LINE}{time.time_ns()}"
 
 
 def variable_of(option: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider.cli.options import add_application_options, add_seconds, check_instance, cluster_of
+from airflow_provider.cli.options import add_application_options, add_seconds, check_instance, cluster_of, command_id
 from airflow_provider.cli.terminal import ExitStatus, await_condition
 from airflow_provider.common.table import table
 from airflow_provider.common.task_id import parse_tasks
@@ -39,7 +38,7 @@ def ask_standbys(asked: argparse.Namespace, kind: CommandKind) -> list[dict[str,
         view = reader.read_to_end()
     check_instance(view, asked.instance)
     named = None if asked.instance is None else (asked.instance,)
-    commands = standby_commands(view, kind, f"command-line-{time.time_ns()}", named, parse_tasks(asked.task))
+    commands = standby_commands(view, kind, command_id(), named, parse_tasks(asked.task))
     write_control(cluster, application_id, *commands)
     if asked.no_wait:
         print("{}" if asked.json else f"asked {', '.join(command.instance for command in commands)}")

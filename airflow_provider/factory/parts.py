@@ -16,6 +16,7 @@ from airflow_provider.factory.spec import Instance, Stream
 from airflow_provider.operators.assignment import AssignTasksOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.topics import CheckTopicsOperator
+from airflow_provider.page import KIND_TAG
 from airflow_provider.sensors.figures import StandbyLagSensor
 
 
@@ -119,7 +120,7 @@ class Parts:
             f"{stream.application_id}_{name}",
             description=f"{description}.",
             doc_md=inspect.cleandoc(doc or ""),
-            tags=sorted({stream.application_id, f"stateful-streams:{tag or name}", *stream.tags}),
+            tags=sorted({stream.application_id, f"{KIND_TAG}{tag or name}", *stream.tags}),
             default_args={
                 "retries": 2,
                 "retry_delay": timedelta(seconds=10),

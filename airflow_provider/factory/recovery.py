@@ -23,6 +23,7 @@ from airflow_provider.operators.checks import (
 )
 from airflow_provider.operators.drill import CheckRecoveryOperator, InjectFaultOperator
 from airflow_provider.operators.repair import ListRepairsOperator, ReportFailOverOperator
+from airflow_provider.page import DRILL
 from airflow_provider.sensors.figures import StandbyLagSensor
 from airflow_provider.sensors.states import FaultEndSensor
 from airflow_provider.triggers import IncidentTrigger
@@ -201,7 +202,7 @@ def drill_dag(parts: Parts, drill: Drill) -> DAG:
         f"Rehearses a failure, by its schedule or when pressed: {DRILLS[DrillKind(kind)].does}",
         drill_dag.__doc__,
         form,
-        tag="drill",
+        tag=DRILL,
         schedule=drill.schedule,
         on_failure_callback=stream.callbacks.on_slo_missed,
     ) as dag:

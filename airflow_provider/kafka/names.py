@@ -12,6 +12,9 @@ from airflow_provider.errors import ConfigurationError
 NAME_PATTERN: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """Regular expression of an application's, an instance's or a store's whole name."""
 
+ERROR_HEADER: Final = "__streams.errors."
+"""How the name of each header of a dead letter begins that says why the record was left out."""
+
 _NAME: Final = re.compile(NAME_PATTERN)
 _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 

@@ -15,7 +15,7 @@ from airflow_provider.control.outlook.predicted_rto import rto_basis, worst_rto_
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Step, Verdict, Word
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord, history_key
-from airflow_provider.control.records.incident import WATCHER
+from airflow_provider.control.records.incident import COMMAND_LINE, WATCHER
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus, progress_line
@@ -28,7 +28,6 @@ UNKNOWN: Final = "unknown"
 """Beside the words of `Word`: where nothing could be read."""
 
 _MOST_EVENTS: Final = 100
-_COMMAND_LINE: Final = "command-line-"
 
 
 def unknown_card(application: Application, why: str, step: Step | None = None) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def card(
         since_ms: since when it is not safe; None where it is, or that is not known.
     """
     found: Verdict = state.verdict
-    reported = [task for task, _ in state.copies()]
+    reported = [task for task, _ in state.copies]
     active = [task for task in reported if task.role is Role.ACTIVE]
     copies = [task for task in reported if task.role is Role.STANDBY]
     assignment = state.view.assignment
@@ -132,7 +131,8 @@ def trend(
         growths={task: one for task, one in every.growths.items() if one.records_per_day is not None},
         replays={task: one for task, one in every.replays.items() if one.outlook is not Outlook.NOT_ENOUGH},
     )
-    ahead, unknown = known.lines(), len(every.lines()) - len(known.lines())
+    ahead = known.lines()
+    unknown = len(every.lines()) - len(ahead)
     minutes: dict[int, dict[str, float]] = {}
     before: dict[tuple[str, int, str], tuple[int, int]] = {}
     for record in records:
@@ -184,7 +184,7 @@ def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> 
     for name, status in view.statuses.items():
         if name in state.silent or (not status.state.alive and status.error is not None):
             found.append(view.heard_at_ms.get(name, status.sent_at_ms))
-    for task, status in state.copies():
+    for task, status in state.copies:
         still_s = task.failed_s or task.source.stalled_s
         if task.role is Role.ACTIVE and (task.failed_s is not None or still_s > Timeouts.stall_s):
             found.append(status.sent_at_ms - round(1000 * still_s))
@@ -228,7 +228,7 @@ def _stages(state: ApplicationState) -> list[dict[str, Any]]:
     described = {stage.number: stage for stage in state.view.job.stages} if state.view.job else {}
     assigned = state.view.assignment.tasks if state.view.assignment else {}
     numbers = sorted({*described, *(task.stage for task in assigned)})
-    active = [task for task, _ in state.copies() if task.role is Role.ACTIVE]
+    active = [task for task, _ in state.copies if task.role is Role.ACTIVE]
     return [_stage(number, described.get(number), [t for t in active if t.task.stage == number]) for number in numbers]
 
 
@@ -266,7 +266,7 @@ def _tasks_by_stage(state: ApplicationState) -> list[dict[str, Any]]:
     assignment = state.view.assignment
     if assignment is None:
         return []
-    reported = {(task.task, status.instance): (task, status) for task, status in state.copies()}
+    reported = {(task.task, status.instance): (task, status) for task, status in state.copies}
     holders: dict[TaskId, list[str]] = {}
     for of, name in sorted(reported):
         holders.setdefault(of, []).append(name)
@@ -327,7 +327,7 @@ def _of_active(task: TaskStatus) -> dict[str, Any]:
 def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
     dag = f"drill_{record.cause}" if record.kind is HistoryKind.DRILL else record.kind.value
     # What the command line did has no run, nor has what a watcher decided, until one takes it up.
-    run_id = None if record.by.startswith((_COMMAND_LINE, WATCHER)) else record.by
+    run_id = None if record.by.startswith((COMMAND_LINE, WATCHER)) else record.by
     return {
         "kind": record.kind.value,
         "id": record.id,
@@ -335,16 +335,7 @@ def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
         "outcome": record.outcome.value,
         "at_ms": record.at_ms,
         "ended_at_ms": record.ended_at_ms,
-        "phases_ms": [
-            [name, ms]
-            for name, ms in (
-                ("detected", record.rto.detected_ms),
-                ("decided", record.rto.decided_ms),
-                ("owned", record.rto.owned_ms),
-                ("first output", record.rto.first_output_ms),
-            )
-            if ms is not None
-        ],
+        "phases_ms": [[name, ms] for name, ms in record.rto.phases if ms is not None],
         "rto_ms": record.rto.total_ms,
         "slo_rto_ms": None if record.slo_rto_s is None else round(1000 * record.slo_rto_s),
         "slo_met": record.slo_met,

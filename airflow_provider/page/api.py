@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -23,11 +22,11 @@ from fastapi.responses import FileResponse, Response
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.page import BUNDLE
 from airflow_provider.page.applications import Application, KnownApplications, read_applications
 from airflow_provider.page.following import Answers, Followers
 from airflow_provider.page.runbook import runbook
 
-_BUNDLE: Final = Path(__file__).parent / "bundle" / "page.js"
 _YEAR_S: Final = 31_536_000
 
 
@@ -107,7 +106,7 @@ def step(anchor: str, _: GetUserDep) -> dict[str, str]:
 def bundle() -> FileResponse:
     """The program of the page, which holds nothing of any application. Its address names its version."""
     headers = {"Cache-Control": f"public, max-age={_YEAR_S}, immutable", "X-Content-Type-Options": "nosniff"}
-    return FileResponse(_BUNDLE, media_type="text/javascript", headers=headers)
+    return FileResponse(BUNDLE, media_type="text/javascript", headers=headers)
 
 
 def startable_dags(one: Application, user: Any) -> list[str]:

@@ -11,11 +11,10 @@ from typing import Any, Final
 from airflow_provider.control.outlook.slo import Slo
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
+from airflow_provider.page import DRILL, KIND_TAG
 
-_KIND: Final = "stateful-streams:"
-_DRILL: Final = "drill"
 _KNOWN_FOR_S: Final = 15.0
-_DEFAULT_CONN_ID: Final = "kafka_streams_default"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class Application:
 
     id: str
     dags: Mapping[str, str]
-    kafka_conn_id: str = _DEFAULT_CONN_ID
+    kafka_conn_id: str = KafkaStreamsHook.default_conn_name
     num_standby_replicas: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     slo: Slo = field(default_factory=Slo)
@@ -47,7 +46,7 @@ def dags_by_application(tags: Iterable[tuple[str, str]]) -> dict[str, dict[str, 
         of_dag[dag_id].add(tag)
     found: dict[str, dict[str, str]] = {}
     for dag_id, all_tags in sorted(of_dag.items()):
-        kinds = [tag.removeprefix(_KIND) for tag in all_tags if tag.startswith(_KIND)]
+        kinds = [tag.removeprefix(KIND_TAG) for tag in all_tags if tag.startswith(KIND_TAG)]
         for kind in kinds:
             # A tag of the team may be the beginning of the id, too: of several the longest.
             ids = [tag for tag in all_tags if (rest := dag_id.removeprefix(f"{tag}_")) != dag_id and _is(kind, rest)]
@@ -58,7 +57,7 @@ def dags_by_application(tags: Iterable[tuple[str, str]]) -> dict[str, dict[str, 
 
 
 def _is(kind: str, name: str) -> bool:
-    return name.startswith(f"{_DRILL}_") if kind == _DRILL else name == kind
+    return name.startswith(f"{DRILL}_") if kind == DRILL else name == kind
 
 
 def application_of(application_id: str, dags: Mapping[str, str], monitor: Mapping[str, Any] | None) -> Application:
@@ -73,7 +72,7 @@ def application_of(application_id: str, dags: Mapping[str, str], monitor: Mappin
         return Application(
             id=application_id,
             dags=dags,
-            kafka_conn_id=str(said.get("kafka_conn_id", _DEFAULT_CONN_ID)),
+            kafka_conn_id=str(said.get("kafka_conn_id", KafkaStreamsHook.default_conn_name)),
             num_standby_replicas=int(said.get("num_standby_replicas", 1)),
             timeouts=Timeouts(
                 float(said.get("instance_timeout_s", Timeouts.instance_s)),
@@ -109,7 +108,7 @@ def read_applications() -> dict[str, Application]:
     from sqlalchemy import select
 
     with create_session() as session:
-        tagged = select(DagTag.dag_id).where(DagTag.name.startswith(_KIND))
+        tagged = select(DagTag.dag_id).where(DagTag.name.startswith(KIND_TAG))
         present = select(DagModel.dag_id).where(DagModel.is_stale.is_(False))
         rows = session.execute(
             select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(tagged), DagTag.dag_id.in_(present))

@@ -8,9 +8,9 @@ from airflow_provider.control.records.job_description import JobDescription, Top
 from airflow_provider.control.topics.span_reader import SpanReader
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
+from airflow_provider.kafka.names import ERROR_HEADER
 
 _TIMEOUT_S: Final = 3.0
-_HEADER: Final = "__streams.errors."
 
 
 def newest_dead_letters(connection: KafkaConnection, job: JobDescription | None) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def _newest(connection: KafkaConnection, application_id: str, topic: str, partit
     if newest is None:
         return {"topic": topic, "offsets": count}
     headers: dict[str, Any] = dict(newest.headers() or ())
-    said = {name: _text(headers.get(f"{_HEADER}{name}")) for name in ("task", "exception", "message")}
+    said = {name: _text(headers.get(f"{ERROR_HEADER}{name}")) for name in ("task", "exception", "message")}
     return {"topic": topic, "offsets": count, "at_ms": newest.timestamp()[1], **said}
 
 

@@ -124,11 +124,20 @@ class IncidentAnswer:
 def answer_incident(
     view: ControlView, incident: Incident, finder: IncidentFinder, clock_ms: Callable[[], int]
 ) -> IncidentAnswer:
-    """Who takes the tasks over, unless that was answered before.
+    """Who takes the tasks over, unless that was answered before: a watcher's answer is taken up then.
 
     Raises:
         AssignmentError: the assignment topic holds none that could be changed.
     """
+    answer = _answer(view, incident, finder, clock_ms)
+    if answer.record is not None and answer.new:
+        return answer
+    return finder.take_up(view.incidents.get(incident.id)) or answer
+
+
+def _answer(
+    view: ControlView, incident: Incident, finder: IncidentFinder, clock_ms: Callable[[], int]
+) -> IncidentAnswer:
     known = view.incidents.get(incident.id)
     if view.assignment is None:
         raise AssignmentError(
@@ -144,9 +153,7 @@ def answer_incident(
     healthy = [n for n in healthy if view.statuses[n].state is InstanceState.RUNNING] or healthy
     now_ms, replicas = clock_ms(), finder.num_standby_replicas
     if known is not None and not finder.by_hand and not is_due(incident, view, healthy, replicas, now_ms=now_ms):
-        return finder.take_up(known) or IncidentAnswer(
-            line=f"Incident {incident.id} was answered by {known.answered_by} already"
-        )
+        return IncidentAnswer(line=f"Incident {incident.id} was answered by {known.answered_by} already")
     plan = decide(
         incident,
         view.assignment,
@@ -158,12 +165,10 @@ def answer_incident(
         now_ms=None if finder.by_hand else now_ms,
     )
     if plan.assignment is None and not plan.decisions:
-        return finder.take_up(known) or IncidentAnswer(
-            line=f"Incident {incident.id} is not open any more, or too soon after another failover"
-        )
+        return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
     if known is not None and known.resolved_at_ms is None and plan.assignment is None and plan.decisions == known.plan:
         line = f"Incident {incident.id} was answered by {known.answered_by}, and nothing has changed since"
-        return finder.take_up(known) or IncidentAnswer(line=line, record=known, new=False)
+        return IncidentAnswer(line=line, record=known, new=False)
     record = IncidentRecord(
         incident=incident,
         answered_by=finder.answered_by,

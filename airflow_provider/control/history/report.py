@@ -205,7 +205,7 @@ def _row(record: HistoryRecord) -> Sequence[str]:
         ",".join(record.instances) or "-",
         str(len(record.tasks)),
         seconds(rto.total_ms),
-        *map(seconds, (rto.detected_ms, rto.decided_ms, rto.owned_ms, rto.first_output_ms)),
+        *(seconds(ms) for _, ms in rto.phases),
         predicted,
         number(record.rpo.lost_records),
         number(record.rpo.doubled_records),

@@ -1,1 +1,1 @@
-"""What is said of an application, whoever asks: whether all is well, what is wrong, and what to do next."""
+"""What `status` and the page say of an application: whether all is well, what is wrong, and what to do next."""

@@ -197,6 +197,7 @@ class ApplicationState:
         """Of all instances that are or were."""
         return {*self.view.statuses, *(self.view.assignment.instances if self.view.assignment else ())}
 
+    @cached_property
     def copies(self) -> list[tuple[TaskStatus, InstanceStatus]]:
         """Of all tasks that count, in order, the active one first, each with its instance."""
         rows: list[tuple[TaskStatus, InstanceStatus]] = [

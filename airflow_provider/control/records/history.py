@@ -70,6 +70,16 @@ class RtoParts:
     total_ms: int | None = None
     clocks_differ_ms: int | None = None
 
+    @property
+    def phases(self) -> tuple[tuple[str, int | None], ...]:
+        """The parts by their names, as they follow each other."""
+        return (
+            ("detected", self.detected_ms),
+            ("decided", self.decided_ms),
+            ("owned", self.owned_ms),
+            ("first output", self.first_output_ms),
+        )
+
     def __post_init__(self) -> None:
         if self.total_ms is not None and self.total_ms < -CLOCKS_AGREE_MS:
             object.__setattr__(self, "clocks_differ_ms", -self.total_ms)

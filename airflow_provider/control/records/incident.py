@@ -187,6 +187,8 @@ class Recovery:
 
 WATCHER: Final = "watcher/"
 """How the name of a watcher begins that answers an incident."""
+COMMAND_LINE: Final = "command-line-"
+"""The same of a person's command."""
 
 
 @dataclass(frozen=True, kw_only=True)

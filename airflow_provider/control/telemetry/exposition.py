@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from airflow_provider.control.telemetry.metrics import Kind, Sample
-from airflow_provider.control.telemetry.otlp import by_metric, not_installed
+from airflow_provider.control.telemetry.metrics import Kind, Sample, by_metric
+from airflow_provider.control.telemetry.settings import not_installed
 from airflow_provider.errors import ConfigurationError
 
 _SLOW_S: Final = 5.0

@@ -6,12 +6,15 @@ board and of the alerts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.records.incident import Watcher
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness
@@ -101,6 +104,12 @@ class Sample:
     value: float
 
 
+def by_metric(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """The samples of each metric."""
+    ordered = sorted(samples, key=lambda sample: sample.metric.otel_name)
+    return [list(group) for _, group in itertools.groupby(ordered, lambda sample: sample.metric)]
+
+
 @dataclass(frozen=True)
 class InstanceFigures:
     """What a heartbeat says.
@@ -151,19 +160,20 @@ class ApplicationFigures:
         """Of the application alone."""
         return _samples(Level.APPLICATION, (self.view.application_id,), self)
 
-    def instances(self, found: Liveness) -> list[str]:
-        """The instances that may be taken for this, sorted."""
-        return [
-            name
+    @cached_property
+    def alive(self) -> dict[str, InstanceStatus]:
+        """The instances that live, by name, sorted."""
+        return {
+            name: status
             for name, status in sorted(self.view.statuses.items())
-            if liveness(status, self.silent_for_s.get(name, 0.0), self.timeouts) is found
-        ]
+            if liveness(status, self.silent_for_s.get(name, 0.0), self.timeouts) is Liveness.ALIVE
+        }
 
     @property
     def lost(self) -> int:
         """How many instances have tasks and do not live."""
         named = self.view.assignment.instances if self.view.assignment else ()
-        return len(set(named) - set(self.instances(Liveness.ALIVE)))
+        return len(set(named) - self.alive.keys())
 
     @property
     def standing_still(self) -> int | None:
@@ -178,7 +188,7 @@ class ApplicationFigures:
     def _tasks(self, found: Callable[[TaskStatus | None, list[TaskStatus]], bool]) -> int | None:
         if self.view.assignment is None:
             return None
-        alive = {name: self.view.statuses[name] for name in self.instances(Liveness.ALIVE)}
+        alive = self.alive
 
         def copy(name: str | None, task: TaskId) -> TaskStatus | None:
             return alive[name].task(task) if name in alive else None
@@ -195,11 +205,9 @@ class ApplicationFigures:
     def last_rto_s(self) -> float | None:
         """Of the newest failover that ended and was measured, among those that the control topics still hold."""
         measured = [
-            (record.decided_at_ms, record.recovery.first_commit_at_ms - began)
+            (record.decided_at_ms, total_ms)
             for record in self.view.incidents.values()
-            if record.recovery is not None
-            and record.recovery.first_commit_at_ms is not None
-            and (began := record.failed_at_ms or record.detected_at_ms) is not None
+            if (total_ms := failover_record(record, record.recovery).rto.total_ms) is not None
         ]
         return max(measured)[1] / 1000 if measured else None
 
@@ -236,7 +244,7 @@ _A, _I, _T = Level.APPLICATION, Level.INSTANCE, Level.TASK
 
 # fmt: off
 METRICS: Final[tuple[Metric, ...]] = (
-    Metric(_A, "alive-instances", "{instance}", _G, "instances that live", lambda f: len(f.instances(Liveness.ALIVE))),
+    Metric(_A, "alive-instances", "{instance}", _G, "instances that live", lambda f: len(f.alive)),
     Metric(_A, "lost-instances", "{instance}", _G,
            "instances that tasks are assigned to, and that have ended or are silent", lambda f: f.lost),
     Metric(_A, "standing-tasks", "{task}", _G, "tasks that no living instance processes now",
@@ -247,7 +255,7 @@ METRICS: Final[tuple[Metric, ...]] = (
            "failures that were answered, and after which not every task has its standbys again",
            lambda f: len(f.view.unresolved_incidents)),
     Metric(_A, "unanswered-incidents", "{incident}", _G,
-           "failures that were reported again and that no failover answers; told by the watcher alone",
+           "failures that were reported again and that no failover has taken up; told by the watcher alone",
            lambda f: None if f.watcher is None else len(f.watcher.unanswered)),
     Metric(_A, "last-failover-rto", "s", _G,
            "from the failure to the first commit of the last task's next owner, of the newest failover that is kept",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider import __version__
-from airflow_provider.control.telemetry.metrics import Kind, Sample
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.control.telemetry.metrics import Kind, Sample, by_metric
+from airflow_provider.control.telemetry.settings import not_installed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -97,12 +96,6 @@ def metrics_data(samples: Sequence[Sample], now_ns: int) -> MetricsData:
     return export.MetricsData([export.ResourceMetrics(_resource(), [scope], "")])
 
 
-def by_metric(samples: Iterable[Sample]) -> list[list[Sample]]:
-    """The samples of each metric."""
-    ordered = sorted(samples, key=lambda sample: sample.metric.otel_name)
-    return [list(group) for _, group in itertools.groupby(ordered, lambda sample: sample.metric)]
-
-
 def _readable(span: Span) -> ReadableSpan:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -129,14 +122,6 @@ def _resource() -> Any:
 
     # Of the environment: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
     return Resource({"service.name": "stateful-streams"}).merge(OTELResourceDetector().detect())
-
-
-def not_installed(what: str, extra: str) -> ConfigurationError:
-    """That a library is missing, which an extra of the distribution brings."""
-    return ConfigurationError(
-        f"Figures are to be sent by {what}, and what that needs is not installed: install "
-        f"'airflow-provider-stateful-streams[{extra}]' where this runs, or unset the variables that ask for it."
-    )
 
 
 _LOGGERS: Final = (

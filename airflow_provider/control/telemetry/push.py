@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 from airflow_provider.common.in_thread import RepeatedLook
 from airflow_provider.control.telemetry.exposition import ScrapeEndpoint
 from airflow_provider.control.telemetry.metrics import PREFIX, Sample
-from airflow_provider.control.telemetry.otlp import OtlpMetrics, not_installed
-from airflow_provider.control.telemetry.settings import StatsdSettings, TelemetrySettings
+from airflow_provider.control.telemetry.otlp import OtlpMetrics
+from airflow_provider.control.telemetry.settings import StatsdSettings, TelemetrySettings, not_installed
 from airflow_provider.errors import ConfigurationError
 
 log = logging.getLogger(__name__)

@@ -114,3 +114,11 @@ def _number(environment: Mapping[str, str], name: str, default: float, least: in
     if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
         raise ConfigurationError(f"{name} is {text!r}: use a whole number from {least} to {most}, or leave it out.")
     return int(text)
+
+
+def not_installed(what: str, extra: str) -> ConfigurationError:
+    """That a library is missing, which an extra of the distribution brings."""
+    return ConfigurationError(
+        f"Figures are to be sent by {what}, and what that needs is not installed: install "
+        f"'airflow-provider-stateful-streams[{extra}]' where this runs, or unset the variables that ask for it."
+    )

@@ -1,4 +1,4 @@
-"""Failovers and restores as traces: from the records of the history, and sent by whoever watches."""
+"""Failovers and restores as traces: from the records of the history, and sent by the watcher."""
 
 from __future__ import annotations
 
@@ -94,12 +94,7 @@ def _parts(record: HistoryRecord, end_ms: int) -> Iterator[tuple[str, int, int]]
         yield "restored", record.at_ms, end_ms
         return
     at: int | None = record.at_ms
-    for name, took_ms in (
-        ("detected", record.rto.detected_ms),
-        ("decided", record.rto.decided_ms),
-        ("owned", record.rto.owned_ms),
-        ("first output", record.rto.first_output_ms),
-    ):
+    for name, took_ms in record.rto.phases:
         # A failure that nobody timed began with its detection (`HistoryRecord.at_ms`): the next part begins there.
         if took_ms is None and name != "detected":
             at = None
