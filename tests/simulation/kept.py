@@ -206,6 +206,16 @@ KEPT: Final = (
         ),
         TINY,
     ),
+    Kept(
+        "NoticedWithoutARow",
+        "liveness",
+        837722457646,
+        (
+            Fault(at=0.993, kind="remove_folder", target=4, count=3),
+            Fault(at=1.144, kind="cut_changelog", target=10, what="changelog", seconds=0.1, count=2),
+        ),
+        TINY,
+    ),
     Kept("NoGap", "duplicate", 1, (Fault(at=0.612, kind="break_store", target=6),)),
     Kept(
         "Slept",

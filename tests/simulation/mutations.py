@@ -362,6 +362,18 @@ MUTATIONS: Final = (
         faults=("cut_changelog", "remove_folder", "kill_worker"),
     ),
     Mutation(
+        "NoticedWithoutARow",
+        "a query whose task's store was set back ends, also where no further row comes",
+        (
+            (
+                "airflow_provider.streaming.driver.slots.slot_decisions:query_must_end",
+                "not goes_on_from(brought[status.task].source_offset, status.source_offset)",
+                "False",
+            ),
+        ),
+        faults=("cut_changelog", "remove_folder", "kill_worker"),
+    ),
+    Mutation(
         "TouchIsNoTry",
         "to look at a task that has failed is no further failure",
         (

@@ -205,18 +205,38 @@ def round_budget_s(statuses: Collection[TaskStatus]) -> float:
     return _RESTORE_BUDGET_S if far and all(far) else _ROUND_BUDGET_S
 
 
-def query_must_end(tasks: Collection[TaskId], goal: SlotGoal, began: Mapping[TaskId, int]) -> bool:
-    """Whether a query has no task left, or one that was given away and came back.
-
-    One that was given away alone ends no query: another would have to get ready for the tasks that stay. Where it comes
-    back, its next row is not known to be the next that the query brings.
+@dataclass(frozen=True)
+class Brought:
+    """How far a query has brought a task's rows without a gap.
 
     Args:
-        began: by task, the generation in which the query began.
+        generation: of the task's plan when the query began; another one's rows may not follow these.
+        source_offset: at which the task's store stood when they were processed; None for none.
+    """
+
+    generation: int
+    source_offset: int | None
+
+
+def query_must_end(
+    tasks: Collection[TaskId], goal: SlotGoal, brought: Mapping[TaskId, Brought], report: SlotReport
+) -> bool:
+    """Whether a query has no task left, or one whose next row it may not bring.
+
+    One that was given away alone ends no query: another would have to get ready for the tasks that stay. Where it comes
+    back, its next row is not known to be the next that the query brings. Nor is it where a store was restored from a
+    changelog that lost its newest commits: no further row may come that would show the gap.
+
+    Args:
+        brought: by task, how far the query has brought it.
+        report: no older than that.
     """
     active = {plan.task: plan.generation for plan in goal.tasks if plan.task in goal.active}
     theirs = [task for task in tasks if task in active]
-    return goal.stopping or not theirs or any(active[task] != began.get(task) for task in theirs)
+    if goal.stopping or not theirs or any(active[task] != brought[task].generation for task in theirs):
+        return True
+    running = [status for task in theirs if (status := report.statuses.get(task)) and status.state is TaskState.RUNNING]
+    return any(not goes_on_from(brought[status.task].source_offset, status.source_offset) for status in running)
 
 
 def tasks_to_query(
@@ -259,19 +279,6 @@ def with_overlap(offsets: Mapping[TaskId, int | None], earliest: Mapping[int, in
         if offset is not None and earliest.get(task.partition, offset) < offset:
             return {**offsets, task: offset - 1}
     return offsets
-
-
-@dataclass(frozen=True)
-class Brought:
-    """How far a query has brought a task's rows without a gap.
-
-    Args:
-        generation: of the task's plan when the query began; another one's rows may not follow these.
-        source_offset: at which the task's store stood when they were processed; None for none.
-    """
-
-    generation: int
-    source_offset: int | None
 
 
 def tasks_that_go_on(tasks: Mapping[TaskId, Brought], goal: SlotGoal, report: SlotReport) -> Mapping[TaskId, Brought]:

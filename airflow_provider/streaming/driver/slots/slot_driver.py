@@ -268,7 +268,7 @@ class SlotDriver:
         return wait
 
     def _tick_queries(self) -> None:
-        if self._queries.tick(self._goal, self._calls.report):
+        if self._queries.tick(self._goal, lambda: self._calls.report):
             self._pause()
 
     def _start_missing(self) -> None:
@@ -292,13 +292,11 @@ class SlotDriver:
         """The source of tasks of one stage."""
         return self._job.stage(next(iter(tasks)).stage).source
 
-    def _start_query(self, number: int, tasks: Mapping[TaskId, int | None]) -> SourceQuery:
+    def _start_query(
+        self, number: int, tasks: Mapping[TaskId, int | None], brought: dict[TaskId, Brought]
+    ) -> SourceQuery:
         source = self._source_of(tasks)
         checkpoint = Path(self._settings.run_dir) / "checkpoint" / f"slot-{self._slot}-{number}"
-        known = self._calls.report.statuses
-        # One that was given away since it was found to run is in no report any more.
-        here = tasks.keys() & known.keys()
-        brought = {task: Brought(known[task].generation, known[task].source_offset) for task in here}
         query = SourceQuery(
             self._spark,
             source,
@@ -322,7 +320,7 @@ class SlotDriver:
         # Beside the slot's calls, or the table's own task might not get its turn.
         if not self._wait_for_tables(query.tasks, lambda: query.leaving):
             return {}
-        going_on = {task: brought[task] for task in query.tasks & brought.keys()}
+        going_on = {task: brought[task] for task in query.tasks}
         left = self._calls.batch(rows, going_on, lambda: query.leaving)
         brought |= left
         query.tasks = frozenset(left)

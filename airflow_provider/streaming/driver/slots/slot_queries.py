@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import StatefulStreamsError, StepError
-from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal, query_must_end, tasks_to_query
+from airflow_provider.streaming.driver.slots.slot_decisions import Brought, SlotGoal, query_must_end, tasks_to_query
 from airflow_provider.streaming.driver.slots.slot_report import QueryFailure, SlotReport
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_in, cause_of
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords
@@ -52,12 +52,12 @@ class _Running:
     """A query, and what it was begun for.
 
     Args:
-        began: by task, the generation in which it began.
+        brought: by task that it began with, how far it has brought its rows.
         surplus_since: since when it reads a partition for nobody, monotonic seconds; None while it does not.
     """
 
     query: Query
-    began: Mapping[TaskId, int]
+    brought: Mapping[TaskId, Brought]
     surplus_since: float | None = None
 
 
@@ -74,7 +74,8 @@ class SlotQueries:
     Belongs to the slot's thread; `failures` may be read from any.
 
     Args:
-        start: starts a query; gets its number, from 1, and by task the offset to begin at.
+        start: starts a query; gets its number, from 1, by task the offset to begin at, and by task where its store
+            stands, to be kept up to date by whom the query brings its rows.
         find_lost: by task, the input that was deleted before it was read, or that it would skip; gets by task the
             offset to begin at. Asked only for tasks whose last query ended with an error: when it ends, so that this is
             the first that is said of it, and before the next one begins.
@@ -89,7 +90,7 @@ class SlotQueries:
         self,
         slot: int,
         topic_of: Callable[[TaskId], str],
-        start: Callable[[int, Mapping[TaskId, int | None]], Query],
+        start: Callable[[int, Mapping[TaskId, int | None], dict[TaskId, Brought]], Query],
         find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]],
         goes_on: bool = False,
         overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
@@ -115,8 +116,11 @@ class SlotQueries:
         """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
         return self._failures
 
-    def tick(self, goal: SlotGoal, report: SlotReport) -> bool:
-        """End the queries that have no task left, or long one too many; forget those that ended.
+    def tick(self, goal: SlotGoal, newest: Callable[[], SlotReport]) -> bool:
+        """End the queries that may not go on, or read long for one too many; forget those that ended.
+
+        Args:
+            newest: gives what the worker said last.
 
         Returns:
             Whether one ended by itself with an error, so that the next one has to wait a moment.
@@ -134,9 +138,9 @@ class SlotQueries:
                 self._queries.remove(running)
                 if (error := query.error) is not None:
                     failed = True
-                    self._note_end(query.tasks, cause_in(error), plans, report)
+                    self._note_end(query.tasks, cause_in(error), plans, newest())
                 query.end()
-            elif query_must_end(query.tasks, goal, running.began) or self._has_long_read_for_nobody(running, goal):
+            elif self._must_end(running, goal, newest):
                 query.end()
                 self._queries.remove(running)
             elif self._failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
@@ -160,15 +164,23 @@ class SlotQueries:
                 begin = self._without_lost(tasks, plans)
                 if begin:
                     self._started += 1
-                    began = {task: plans[task].generation for task in begin}
-                    self._queries.append(_Running(self._start(self._started, begin), began))
+                    stands = {task: report.statuses[task].source_offset for task in begin}
+                    brought = {task: Brought(plans[task].generation, stands[task]) for task in begin}
+                    self._queries.append(_Running(self._start(self._started, begin, brought), brought))
             except Exception as error:
                 self._note(tasks.keys(), cause_of(error), plans)
                 failed = True
         return failed
 
+    def _must_end(self, running: _Running, goal: SlotGoal, newest: Callable[[], SlotReport]) -> bool:
+        # Looked at first: a micro-batch that ends in between has brought no task further than the report says.
+        brought = dict(running.brought)
+        return query_must_end(running.query.tasks, goal, brought, newest()) or self._has_long_read_for_nobody(
+            running, goal
+        )
+
     def _has_long_read_for_nobody(self, running: _Running, goal: SlotGoal) -> bool:
-        if running.began.keys() <= running.query.tasks & goal.active:
+        if running.brought.keys() <= running.query.tasks & goal.active:
             running.surplus_since = None
             return False
         now = self._clock()

@@ -313,7 +313,26 @@ GOAL = SlotGoal((plan(0), plan(1), plan(2, STANDBY)))
     ],
 )
 def test_query_ends_with_its_last_task_or_with_one_that_came_back(tasks: set[int], goal: SlotGoal, ends: bool) -> None:
-    assert query_must_end(set(map(task_id, tasks)), goal, dict.fromkeys(map(task_id, range(3)), 1)) is ends
+    brought = dict.fromkeys(map(task_id, range(3)), Brought(1, 7))
+
+    assert query_must_end(set(map(task_id, tasks)), goal, brought, SlotReport()) is ends
+
+
+@pytest.mark.parametrize(
+    ("status", "ends"),
+    [
+        pytest.param(status_of(1, source_offset=7), False, id="it-stands-where-it-was-brought"),
+        pytest.param(status_of(1, source_offset=9), False, id="it-was-brought-further-since"),
+        pytest.param(status_of(1, source_offset=6), True, id="it-stands-before"),
+        pytest.param(status_of(1), True, id="it-is-empty"),
+        pytest.param(status_of(1, TaskState.RESTORING, source_offset=6), False, id="it-is-restored-still"),
+        pytest.param(status_of(3, source_offset=6), False, id="it-is-not-of-the-query"),
+    ],
+)
+def test_query_ends_where_a_store_stands_before_what_it_has_brought(status: TaskStatus, ends: bool) -> None:
+    brought = {task_id(0): Brought(1, None), task_id(1): Brought(1, 7)}
+
+    assert query_must_end(brought.keys(), GOAL, brought, report_of(status)) is ends
 
 
 def test_query_is_wanted_for_tasks_that_run_and_that_none_reads() -> None:

@@ -11,6 +11,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.errors import BrokerUnreachableError, InstanceError
 from airflow_provider.streaming.driver.slots import slot_calls, slot_driver
+from airflow_provider.streaming.driver.slots.slot_decisions import Brought
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan
 from tests.unit.streaming.driver.fakes import FakeRows, FakeSpark, compiled, plan, settings_in, status_of
@@ -225,7 +226,7 @@ def test_query_brings_no_rows_of_a_task_that_was_given_away_since_it_was_found_t
 ) -> None:
     monkeypatch.setattr(slot_driver, "SourceQuery", Started)
 
-    query: Any = driver._start_query(1, {TaskId(0, 0): None})  # noqa: SLF001
+    query: Any = driver._start_query(1, {TaskId(0, 0): None}, {TaskId(0, 0): Brought(1, None)})  # noqa: SLF001
 
     assert query.bring(FakeRows(spark.answer)) == {}
     assert (query.tasks, query.leaving) == (frozenset(), True)

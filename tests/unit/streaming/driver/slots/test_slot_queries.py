@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import BrokerUnreachableError
-from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal
+from airflow_provider.streaming.driver.slots.slot_decisions import Brought, SlotGoal
 from airflow_provider.streaming.driver.slots.slot_queries import SlotQueries
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, lost_input
@@ -17,7 +17,7 @@ REPORT = SlotReport({TaskId(0, 0): status_of(0, source_offset=7), TaskId(0, 1): 
 
 
 def slot_queries(
-    start: Callable[[int, Mapping[TaskId, int | None]], FakeQuery],
+    start: Callable[[int, Mapping[TaskId, int | None], dict[TaskId, Brought]], FakeQuery],
     find_lost: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, LostInput]] = lambda _: {},
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
@@ -32,8 +32,10 @@ class Started:
     def __init__(self) -> None:
         self.queries: list[FakeQuery] = []
         self.numbers: list[int] = []
+        self.brought: list[dict[TaskId, Brought]] = []
 
-    def __call__(self, number: int, tasks: Mapping[TaskId, int | None]) -> FakeQuery:
+    def __call__(self, number: int, tasks: Mapping[TaskId, int | None], brought: dict[TaskId, Brought]) -> FakeQuery:
+        self.brought.append(brought)
         self.numbers.append(number)
         self.queries.append(FakeQuery(tasks))
         return self.queries[-1]
@@ -58,12 +60,12 @@ def test_query_goes_on_for_the_others_when_a_task_is_given_away_and_is_replaced_
 
     for seconds in (1.0, 200.0, 300.0):
         now[0] = seconds
-        assert queries.tick(less, REPORT) is False
+        assert queries.tick(less, lambda: REPORT) is False
         queries.start_missing(less, REPORT)
     assert [query.active for query in started.queries] == [True]
 
     now[0] = 302.0
-    queries.tick(less, REPORT)
+    queries.tick(less, lambda: REPORT)
     queries.start_missing(less, REPORT)
 
     assert [query.active for query in started.queries] == [False, True]
@@ -76,7 +78,7 @@ def test_query_ends_with_its_last_task() -> None:
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
 
-    queries.tick(SlotGoal((plan(0, STANDBY), plan(1, STANDBY))), REPORT)
+    queries.tick(SlotGoal((plan(0, STANDBY), plan(1, STANDBY))), lambda: REPORT)
 
     assert not started.queries[0].active
 
@@ -86,9 +88,41 @@ def test_task_that_comes_back_is_read_by_another_query_from_where_it_is_then() -
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
 
-    queries.tick(SlotGoal((plan(0), plan(1, generation=3))), REPORT)
+    queries.tick(SlotGoal((plan(0), plan(1, generation=3))), lambda: REPORT)
 
     assert not started.queries[0].active
+
+
+def test_task_whose_store_was_set_back_is_read_by_another_query_although_no_further_row_comes() -> None:
+    """Its changelog had lost its newest commits: only what is read again brings their rows back."""
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+    started.brought[0][TaskId(0, 0)] = Brought(1, 9)
+    at_9 = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0, source_offset=9)})
+    set_back = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0)})
+
+    queries.tick(BOTH, lambda: at_9)
+    stays = started.queries[0].active
+    queries.tick(BOTH, lambda: set_back)
+    queries.start_missing(BOTH, set_back)
+
+    assert (stays, started.queries[0].active) == (True, False)
+    assert started.queries[1].offsets == {TaskId(0, 0): None, TaskId(0, 1): None}
+
+
+def test_micro_batch_that_ends_while_a_query_is_looked_at_does_not_end_it() -> None:
+    started = Started()
+    queries = slot_queries(started)
+    queries.start_missing(BOTH, REPORT)
+
+    def newest() -> SlotReport:
+        started.brought[0][TaskId(0, 0)] = Brought(1, 9)
+        return REPORT
+
+    queries.tick(BOTH, newest)
+
+    assert started.queries[0].active
 
 
 def test_all_queries_end_when_the_slot_stops() -> None:
@@ -96,7 +130,7 @@ def test_all_queries_end_when_the_slot_stops() -> None:
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
 
-    queries.tick(SlotGoal(stopping=True), REPORT)
+    queries.tick(SlotGoal(stopping=True), lambda: REPORT)
 
     assert not started.queries[0].active
 
@@ -111,18 +145,18 @@ def test_error_of_a_query_stays_with_its_tasks_until_others_run_for_a_while() ->
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0])
 
-    assert queries.tick(BOTH, REPORT) is True
+    assert queries.tick(BOTH, lambda: REPORT) is True
     assert {task: failure.cause.message for task, failure in queries.failures.items()} == dict.fromkeys(
         (TaskId(0, 0), TaskId(0, 1)), "Cannot fetch offset 7"
     )
 
     queries.start_missing(BOTH, REPORT)
-    assert queries.tick(BOTH, REPORT) is False
+    assert queries.tick(BOTH, lambda: REPORT) is False
     assert set(queries.failures) == {TaskId(0, 0), TaskId(0, 1)}
 
     for query in started.queries[1:]:
         query.active_for_s = 6.0
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     assert queries.failures == {}
 
 
@@ -131,7 +165,7 @@ def test_query_may_begin_earlier_unless_the_one_before_met_an_error() -> None:
     queries = slot_queries(started, overlap=lambda tasks: {**tasks, TaskId(0, 0): 6})
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0])
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     queries.start_missing(BOTH, REPORT)
 
     assert [query.offsets for query in started.queries] == [
@@ -146,7 +180,7 @@ def test_task_that_ends_its_queries_stops_no_other_and_is_given_up_after_some_tr
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0])
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     queries.start_missing(BOTH, REPORT)
     culprit, other = started.queries[1:]
     assert [query.offsets for query in (culprit, other)] == [{TaskId(0, 0): 7}, {TaskId(0, 1): None}]
@@ -154,7 +188,7 @@ def test_task_that_ends_its_queries_stops_no_other_and_is_given_up_after_some_tr
     other.active_for_s = 6.0
     for _ in range(10):
         ended(started.queries[-1] if len(started.queries) > 3 else culprit)
-        queries.tick(BOTH, REPORT)
+        queries.tick(BOTH, lambda: REPORT)
         queries.start_missing(BOTH, REPORT)
 
     assert other.active
@@ -172,12 +206,12 @@ def test_task_that_was_given_up_is_tried_again_where_a_person_asks_for_it(genera
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0], "pyspark.errors.AnalysisException: [UNRESOLVED_COLUMN] customer?")
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     assert queries.failures[TaskId(0, 0)].given_up
 
     again = SlotGoal((plan(0, generation=generation, replay=replay), plan(1)))
     newer = SlotReport({**REPORT.statuses, TaskId(0, 0): status_of(0, generation=generation, source_offset=7)})
-    queries.tick(again, REPORT)
+    queries.tick(again, lambda: REPORT)
     queries.start_missing(again, newer)
     assert TaskId(0, 0) not in queries.failures
     assert started.queries[-1].offsets == {TaskId(0, 0): 7}
@@ -201,7 +235,7 @@ def test_what_every_try_meets_is_given_up_at_once_and_brokers_never(error: str, 
         for query in started.queries:
             if query.active:
                 ended(query, error)
-        queries.tick(BOTH, REPORT)
+        queries.tick(BOTH, lambda: REPORT)
 
     assert {failure.given_up for failure in queries.failures.values()} == {given_up}
     before = len(started.queries)
@@ -215,13 +249,13 @@ def test_value_that_a_step_cannot_compute_with_fails_its_own_task_once_that_is_r
     queries = slot_queries(started)
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0], error)
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     assert not any(failure.given_up for failure in queries.failures.values())
 
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[1], error)
     started.queries[2].active_for_s = 6.0
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
 
     (task, failure), *others = queries.failures.items()
     assert (task, failure.given_up, failure.cause.kind, others) == (TaskId(0, 0), True, "StepError", [])
@@ -230,7 +264,7 @@ def test_value_that_a_step_cannot_compute_with_fails_its_own_task_once_that_is_r
 
 
 def test_query_that_cannot_even_start_fails_its_tasks_and_not_the_slot() -> None:
-    def refuse(_: int, __: Mapping[TaskId, int | None]) -> FakeQuery:
+    def refuse(*_: object) -> FakeQuery:
         raise TypeError("of the job")
 
     queries = slot_queries(refuse)
@@ -254,14 +288,14 @@ def test_lost_input_ends_its_own_task_or_is_counted_by_the_jobs_policy(goes_on: 
     queries = slot_queries(started, lost_up_to(12), goes_on)
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0], "Cannot fetch offset 7: some data may have been lost")
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     queries.start_missing(BOTH, REPORT)
 
     if goes_on:
         assert [query.offsets for query in started.queries[1:]] == [{TaskId(0, 0): 12}, {TaskId(0, 1): None}]
         assert queries.lost.of_tasks == {TaskId(0, 0): 5}
         ended(started.queries[1])
-        queries.tick(BOTH, REPORT)
+        queries.tick(BOTH, lambda: REPORT)
         queries.start_missing(BOTH, REPORT)
         assert queries.lost.of_tasks == {TaskId(0, 0): 5}
     else:
@@ -279,7 +313,7 @@ def test_lost_input_is_the_first_that_is_said_of_a_query_that_ended_for_want_of_
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0], "Cannot fetch offset 7: some data may have been lost")
 
-    assert queries.tick(BOTH, REPORT) is True
+    assert queries.tick(BOTH, lambda: REPORT) is True
 
     assert {task: failure.cause.kind for task, failure in queries.failures.items()} == {TaskId(0, 0): "InputLostError"}
 
@@ -293,7 +327,7 @@ def test_query_whose_brokers_do_not_say_what_is_lost_is_reported_as_spark_does()
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0])
 
-    assert queries.tick(BOTH, REPORT) is True
+    assert queries.tick(BOTH, lambda: REPORT) is True
 
     assert {failure.cause.message for failure in queries.failures.values()} == {"Cannot fetch offset 7"}
 
@@ -304,7 +338,7 @@ def test_source_whose_end_fell_back_skips_nothing_in_silence(goes_on: bool) -> N
     queries = slot_queries(started, ends_at(4), goes_on)
     queries.start_missing(BOTH, REPORT)
     ended(started.queries[0], "Partition in-0's offset was changed from 7 to 4, some data may have been missed")
-    queries.tick(BOTH, REPORT)
+    queries.tick(BOTH, lambda: REPORT)
     queries.start_missing(BOTH, REPORT)
 
     if goes_on:
@@ -324,7 +358,7 @@ def test_end_that_falls_back_is_counted_once_although_it_grows_meanwhile() -> No
     queries.start_missing(BOTH, REPORT)
     for end[0] in (4, 6):
         ended(next(query for query in started.queries if query.active), "some data may have been missed")
-        queries.tick(BOTH, REPORT)
+        queries.tick(BOTH, lambda: REPORT)
         queries.start_missing(BOTH, REPORT)
 
     assert queries.lost.of_tasks == {TaskId(0, 0): 3}
@@ -336,7 +370,7 @@ def test_query_that_left_by_itself_is_forgotten_without_an_error() -> None:
     queries.start_missing(BOTH, REPORT)
     started.queries[0].active = False
 
-    assert queries.tick(BOTH, REPORT) is False
+    assert queries.tick(BOTH, lambda: REPORT) is False
     queries.start_missing(BOTH, REPORT)
 
     assert queries.failures == {}
@@ -357,7 +391,7 @@ def test_query_that_may_not_read_its_source_is_tried_again_ever_less_often() -> 
         if len(started.queries) > before:
             tried.append(now)
             ended(started.queries[-1], "org.apache.kafka.common.errors.TopicAuthorizationException: [in]")
-            queries.tick(alone, REPORT)
+            queries.tick(alone, lambda: REPORT)
         assert queries.failures[TaskId(0, 0)].given_up
 
     assert tried == [0.0, 5.0, 15.0, 35.0]
