@@ -87,8 +87,8 @@ def read(bootstrap_servers: str, topic: str, deadline_s: float = 90.0) -> list[R
             for message in consumer.consume(10_000, 0.2):
                 error, partition, offset = message.error(), int(message.partition() or 0), int(message.offset() or 0)
                 if error is None:
-                    headers = _headers(message)
-                    records.append(Record(partition, offset, message.key() or b"", message.value(), headers))
+                    headers, (_, time_ms) = _headers(message), message.timestamp()
+                    records.append(Record(partition, offset, message.key() or b"", message.value(), headers, time_ms))
                     at[partition] = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     at[partition] = offset

@@ -35,6 +35,7 @@ class Record:
     key: bytes
     value: bytes | None
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    time_ms: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """A job of several stages under chaos: windows and sums of them, duplicates, sessions and sums behind an internal
-topic, two joins, and timers.
+topic, three joins, and timers.
 
 What comes of it depends on the order of records only where one partition decides it. Started with the name of a
 variant, it is a job that cannot start.
@@ -75,6 +75,14 @@ def job_of(column: str = "customer") -> StatefulJob:
     enriched = stream("shop-orders", schema=_ORDER, key="customer").join(
         customers, on="customer", how="left", partitions=JOINED, name="enriched"
     )
+    of_their_time = table(
+        "shop-customers",
+        schema="customer STRING, version BIGINT, changed BIGINT",
+        key="customer",
+        event_time="changed",
+        watermark=f"{WATERMARK_MS} milliseconds",
+    )
+    stamped = strict.join(of_their_time, on="customer", how="left", partitions=JOINED, name="stamped")
     products = orders.group_by("product", partitions=1).aggregate(
         number, total, F.max("id").alias("greatest"), F.mean("amount").alias("mean")
     )
@@ -88,6 +96,7 @@ def job_of(column: str = "customer") -> StatefulJob:
         products.sink("shop-products"),
         sizes.sink("shop-sizes"),
         reviews.sink("shop-reviews"),
+        stamped.sink("shop-stamped"),
     ).options(max_offsets_per_trigger=20_000)
 
 

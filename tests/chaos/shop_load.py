@@ -52,7 +52,8 @@ class ShopLoad(TransactionalLoad):
         if self._written_last == 1:
             records = [self._order(f"customer-{n}", _now_ms()) for n in range(_CUSTOMERS)]
         else:
-            records, at = [], _now_ms() + _DAY_MS
+            at = _now_ms() + _DAY_MS
+            records = [self._customer("last", 1, at)]
             for n in range(_LAST_KEYS):
                 records.append(self._order(f"last-{n}", at, f"last-{n}", 1))
                 records.append(_sent("shop-impressions", f"last-{n}", {"ad": f"last-{n}", "shown": at}))
@@ -67,13 +68,16 @@ class ShopLoad(TransactionalLoad):
             if chance.random() < 0.1:
                 return Sent("shop-customers", 0, customer, None)
             self._versions[customer] += 1
-            return _sent("shop-customers", customer, {"customer": customer, "version": self._versions[customer]})
+            return self._customer(customer, self._versions[customer], _now_ms())
         if kind < 0.4:
             ad = f"ad-{chance.randrange(_ADS)}"
             if kind < 0.25:
                 return _sent("shop-impressions", ad, {"ad": ad, "shown": self._time_ms()})
             return _sent("shop-clicks", ad, {"ad": ad, "clicked": self._time_ms()})
         return self._order(f"customer-{chance.randrange(_CUSTOMERS)}", self._time_ms())
+
+    def _customer(self, customer: str, version: int, at: int) -> Sent:
+        return _sent("shop-customers", customer, {"customer": customer, "version": version, "changed": at})
 
     def _order(self, customer: str, at: int, product: str | None = None, amount: int | None = None) -> Sent:
         self.orders += 1

@@ -180,16 +180,13 @@ class TableRowsInTime:
             if flags & RIGHT:
                 versions = self._known(kept[key], at)
                 versions.add(KeptRow(time, flags, row))
-                newest = versions.last
-                assert newest is not None
-                history = operation.history_ms
-                # What was there when the history begins is a part of it.
-                versions.drop_before(self._marks[at] if history is None else newest.time - history)
                 changed.add(key)
             elif flags & UNKEYED and operation.how == "left":
                 output.append((key, operation.joined.one(LEFT, row)))
             for waiting in sorted(self._due.get(at, ())):
                 output += self._joined(waiting, self._known(kept[waiting.group], at))
+            if flags & RIGHT:
+                self._drop(kept[key], at)
         if not self._columns[0]:
             for waiting in sorted(self._due.get(0, ())):
                 output += self._joined(waiting, kept[waiting.group])
@@ -207,6 +204,13 @@ class TableRowsInTime:
         keys = [*before, *sorted(new.keys() - before.keys())]
         changes = [(key, new[key]) for key in keys if key in new and new[key] != before.get(key)]
         return Changes(changes, output)
+
+    def _drop(self, versions: VersionChunks, at: int) -> None:
+        """Drop what no row needs any more, once a row of the table and what it lets out are processed."""
+        history, newest = self._operation.history_ms, versions.last
+        if newest is not None:
+            # What was there when the history begins is a part of it.
+            versions.drop_before(self._marks[at] if history is None else newest.time - history)
 
     def _forgotten_until(self, at: int) -> int:
         """A key that was deleted then or before is forgotten before a row of the batch.

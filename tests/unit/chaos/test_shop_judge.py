@@ -12,7 +12,7 @@ import pytest
 from airflow_provider.common.task_id import TaskId
 from tests.chaos.judge import COMMIT_KEY, Copy, Record
 from tests.chaos.shop_evidence import STAGES, ShopEvidence
-from tests.chaos.shop_judge import closed_windows, first_rows, judge, pairs, products, reviews, sessions, sizes
+from tests.chaos.shop_judge import closed_windows, first_rows, judge, pairs, products, reviews, sessions, sizes, stamps
 
 Row = dict[str, Any]
 Change = Callable[[ShopEvidence], ShopEvidence]
@@ -32,8 +32,15 @@ ORDERS = [
 ]
 SHOWN = [{"ad": "a", "shown": 1_000}, {"ad": "b", "shown": 1_000}]
 CLICKS = [{"ad": "a", "clicked": 11_000}, {"ad": "b", "clicked": 11_001}]
-CUSTOMERS = [{"customer": "ann", "version": 1}, {"customer": "ann", "version": 2}]
-VERSIONS = [None, 1, None, 1, 2, 2]
+CUSTOMERS = [
+    {"customer": "bob", "version": 1, "changed": -70_000},
+    {"customer": "bob", "version": 2, "changed": -30_000},
+    {"customer": "ann", "version": 1, "changed": 1_500},
+    {"customer": "ann", "version": 2, "changed": 15_000},
+]
+VERSIONS = [None, 1, 2, 1, 2, 2]
+STAMPED = [None, 1, 2, 2, 1]
+"""Of the orders that are over."""
 
 
 def records(rows: Iterable[Any], key: Callable[[Any], str]) -> list[Record]:
@@ -66,14 +73,16 @@ def good() -> ShopEvidence:
         0: {"late": 1},
         1: {"late": 1, "filtered": {"free": 1, "duplicates": 1}},
         6: {"processed": 4},
-        9: {"processed": 8},
+        9: {"processed": 10},
+        17: {"processed": 10},
         12: {"processed": 3},
     }
-    two = {"shop-impressions", "shop-clicks", "shop-customers"}
+    sizes_of = {"shop-impressions": 2, "shop-clicks": 2, "shop-customers": 4}
     commits = {}
     for stage in STAGES:
-        at = {"sources": {stage.source: {"offset": 2, "topic_id": None}}, "processed": 2}
-        more = (at if stage.source in two else {}) | given.get(stage.number, {})
+        end = sizes_of.get(stage.source, 6)
+        at = {"sources": {stage.source: {"offset": end, "topic_id": None}}, "processed": end}
+        more = at | given.get(stage.number, {})
         # The second partition of an internal topic has had nothing, of a source has no records.
         others = [
             dataclasses.replace(
@@ -84,6 +93,7 @@ def good() -> ShopEvidence:
         ]
         commits[stage.number] = [commit(stage.number, stage.source, **more), *others]
     enriched = [{**row, "version": version} for row, version in zip(ORDERS, VERSIONS, strict=True)]
+    stamped = [{**row, "version": version, "changed": None} for row, version in zip(ORDERS, STAMPED, strict=False)]
     return ShopEvidence(
         inputs={
             "shop-orders": records(ORDERS, lambda row: row["customer"]),
@@ -100,6 +110,7 @@ def good() -> ShopEvidence:
             "products": keyed(products(ORDERS)),
             "sizes": keyed(sizes(closed_windows(ORDERS)[0])),
             "reviews": records(reviews(ORDERS), lambda row: row["customer"]),
+            "stamped": records(stamped, lambda row: row["customer"]),
         },
         commits=commits,
         copies={TaskId(0, 0): [Copy("i1", 0, "active", {b"a": b"1"}), Copy("i2", 0, "standby", {b"a": b"1"})]},
@@ -109,7 +120,7 @@ def good() -> ShopEvidence:
 def test_good_run_is_right() -> None:
     verdict = judge(good())
     assert verdict.right, verdict.lines()
-    assert verdict.compared["commits"] == 20
+    assert verdict.compared["commits"] == 24
 
 
 def test_windows_are_those_that_are_over_without_what_is_late() -> None:
@@ -151,6 +162,19 @@ def test_click_belongs_to_an_impression_up_to_ten_seconds_before() -> None:
     assert pairs(SHOWN, CLICKS) == [{**SHOWN[0], "clicked": 11_000}, {**SHOWN[1], "clicked": None}]
 
 
+def test_order_is_stamped_by_the_version_of_its_time_unless_it_is_late_or_the_table_was_silent() -> None:
+    deleted = Record(0, 4, b"ann", None, time_ms=16_000)
+    more = [order(7, "ann", 15_999), order(8, "ann", 16_000), order(9, "ann", 90_000_000)]
+    over, exact = stamps({0: [*ORDERS[:5], *more]}, [*records(CUSTOMERS, lambda row: row["customer"]), deleted])
+    assert [row["id"] for row in over] == [1, 2, 3, 4, 5, 7, 8]
+    assert exact == {1: None, 2: 1, 3: 2, 4: None, 7: 2, 8: None}
+
+    silent = [{"customer": "bob", "version": n, "changed": at} for n, at in enumerate([0, 40_000, 80_000, 150_000])]
+    at = [59_000, 61_000, 124_000, 126_000, 149_000, 449_000, 451_000, 90_000_000]
+    of_bob = {0: [order(n, "bob", at) for n, at in enumerate(at)]}
+    assert stamps(of_bob, records(silent, lambda row: row["customer"]))[1] == {1: 1, 2: 2, 6: 3}
+
+
 def output(sink: str, change: Callable[[list[Record]], Sequence[Record]]) -> Change:
     return lambda e: dataclasses.replace(e, outputs={**e.outputs, sink: change(list(e.outputs[sink]))})
 
@@ -174,7 +198,7 @@ def with_version(row: int, version: int | None) -> Callable[[list[Record]], Sequ
     return change
 
 
-@pytest.mark.parametrize("sink", ["windows", "unique", "attributed", "enriched", "reviews"])
+@pytest.mark.parametrize("sink", ["windows", "unique", "attributed", "enriched", "reviews", "stamped"])
 def test_row_that_is_lost_doubled_or_wrong_is_found(sink: str) -> None:
     assert judge(output(sink, lambda rows: rows[1:])(good())).differences[f"{sink} missing"]
     assert judge(output(sink, lambda rows: [*rows, rows[-1]])(good())).differences[f"{sink} doubled"]
@@ -198,6 +222,8 @@ def test_result_that_is_missing_or_not_the_newest_is_found(sink: str) -> None:
     [
         pytest.param(output("enriched", with_version(1, 2)), "enriched by an earlier version", id="version-back"),
         pytest.param(output("enriched", with_version(1, 7)), "enriched by no version", id="no-version"),
+        pytest.param(output("stamped", with_version(3, 1)), "stamped by another version", id="version-of-before"),
+        pytest.param(output("stamped", with_version(0, 1)), "stamped by another version", id="version-of-later"),
         pytest.param(output("enriched", with_version(5, 1)), "last order without last version", id="old-version"),
         pytest.param(committed(0, late=0), "late miscounted", id="late"),
         pytest.param(committed(3, late=1), "late miscounted", id="late-behind-a-topic"),

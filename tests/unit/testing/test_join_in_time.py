@@ -52,6 +52,18 @@ def test_order_waits_until_the_table_is_known_up_to_its_time() -> None:
         assert countries(tester) == {"o1": "DE"}
 
 
+def test_order_meets_the_version_of_its_time_where_it_comes_out_with_a_later_version_of_its_key() -> None:
+    """The time of one of the table's tasks moves between the rows of another, and with it what is kept."""
+    with JobTester(enriched(), partitions=2) as tester:
+        tester.pipe_inputs([customer("XX", 0, "bob"), customer("AT", 0, partition=1), order(1, 10), order(2, 60)])
+        tester.pipe_inputs(
+            [customer("DE", 8, partition=1), customer("FR", 12, partition=1), customer("CH", 40, partition=1)]
+        )
+        assert countries(tester) == {}
+        tester.pipe_inputs([customer("YY", 40, "bob"), customer("US", 41, partition=1)])
+        assert countries(tester) == {"o1": "DE"}
+
+
 def test_order_waits_for_no_more_of_its_own_stream_than_its_watermark() -> None:
     with JobTester(enriched()) as tester:
         tester.pipe_inputs([customer("AT", 0), order(0, 6), customer("DE", 100), order(1, 10), order(2, 15)])
@@ -120,12 +132,12 @@ def _drawn(randomness: random.Random) -> dict[tuple[str, int], list[InputRecord]
     A partition without any record is waited for by nobody.
     """
     found = dict[tuple[str, int], list[InputRecord]]()
-    numbers = iter(range(1_000))
+    numbers, steps = iter(range(1_000)), randomness.choice([(0, 1, 4, 30), (0, 1, 2)])
     for partition in range(_PARTITIONS):
         now, rows, changes = 0, list[InputRecord](), list[InputRecord]()
         name_of = _NAMES[partition]
-        for _ in range(12):
-            now += randomness.choice([0, 1, 4, 30])
+        for _ in range(randomness.choice([12, 40])):
+            now += randomness.choice(steps)
             at, name = max(now - randomness.choice([0, 0, 2, 5]), 0), randomness.choice(_NAMES)
             if randomness.random() < 0.5:
                 rows.append(order(next(numbers), at, name, partition))
@@ -192,10 +204,12 @@ def test_each_order_meets_the_country_of_its_time_whichever_partition_is_held(nu
         tester.pipe_inputs([of_source.pop(0) for of_source in left.values()])
         while sources := [source for source, of_source in left.items() if of_source]:
             held = randomness.choice([*sources, None])
-            source = randomness.choice([one for one in sources if one != held] or sources)
-            for _ in range(randomness.randint(1, 6)):
-                if left[source]:
-                    tester.pipe_input(left[source].pop(0))
+            batch = []
+            for _ in range(randomness.choice([1, 1, 2, 6])):
+                source = randomness.choice([one for one in sources if one != held] or sources)
+                batch += [left[source].pop(0) for _ in range(randomness.randint(1, 6)) if left[source]]
+            # Those of a topic's partitions together, so that the time of one moves between the rows of another.
+            tester.pipe_inputs(sorted(batch, key=lambda record: record.topic or ""))
             if randomness.random() < 0.1:
                 randomness.choice(_HAPPENS)(tester)
         found = countries(tester)
