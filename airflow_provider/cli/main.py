@@ -19,6 +19,7 @@ from airflow_provider.cli.drill import add_drill
 from airflow_provider.cli.failover import add_failover
 from airflow_provider.cli.history import add_history, add_metrics
 from airflow_provider.cli.instance import add_stop
+from airflow_provider.cli.lookup import add_lookup
 from airflow_provider.cli.run import add_run
 from airflow_provider.cli.standby_commands import add_certify, add_snapshot
 from airflow_provider.cli.status import add_status
@@ -52,6 +53,7 @@ _COMMANDS: Final = (
     add_acls,
     add_snapshot,
     add_certify,
+    add_lookup,
     add_history,
     add_metrics,
     _add_broker,

@@ -81,6 +81,11 @@ def metrics_topic(application_id: str) -> str:
     return f"{application_id}-metrics"
 
 
+def lookups_topic(application_id: str) -> str:
+    """The topic with the questions for what stores hold of a key, and their answers, of the last minutes."""
+    return f"{application_id}-lookups"
+
+
 def transactional_id(application_id: str, task: TaskId) -> str:
     """Of the one producer that may write for a task; a later owner's `init_transactions` fences the earlier."""
     return f"{application_id}-{task}"

@@ -47,7 +47,7 @@ class WantedTopics:
 
     @property
     def control(self) -> tuple[TopicSpec, ...]:
-        """The two control topics, that of the history, and that of the metrics."""
+        """The control topics (`control_plane_specs`)."""
         return control_plane_specs(self.application_id, self.replication_factor)
 
     def changelog(self, store: str, partitions: int | None) -> TopicSpec:

@@ -11,6 +11,7 @@ from airflow_provider.kafka.names import (
     changelog_topic,
     commits_topic,
     history_topic,
+    lookups_topic,
     metrics_topic,
     status_topic,
 )
@@ -223,10 +224,28 @@ def metrics_spec(application_id: str, replication_factor: int | None = None) -> 
     )
 
 
+def lookups_spec(application_id: str, replication_factor: int | None = None) -> TopicSpec:
+    """Where stores are asked for what they hold of a key: values of records lie in it, for minutes."""
+    return _spec(
+        lookups_topic(application_id),
+        1,
+        replication_factor,
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": "60000",
+            "segment.ms": "600000",
+            "segment.bytes": str(16 << 20),
+            "message.timestamp.type": "LogAppendTime",
+        },
+        required=frozenset({"cleanup.policy", "retention.ms"}),
+    )
+
+
 def control_plane_specs(application_id: str, replication_factor: int | None = None) -> tuple[TopicSpec, ...]:
-    """The two control topics, that of the history, and that of the metrics."""
+    """The two control topics, and those of the history, of the metrics and of the lookups."""
     return (
         *control_specs(application_id, replication_factor),
         history_spec(application_id, replication_factor),
         metrics_spec(application_id, replication_factor),
+        lookups_spec(application_id, replication_factor),
     )

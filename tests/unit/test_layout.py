@@ -262,6 +262,7 @@ FLOORS = (
     "control",  # no more than the docstring of what follows
     "control/records",
     "control/topics",
+    "control/lookup",
     "control/application",
     "control/placement",
     "control/failover",

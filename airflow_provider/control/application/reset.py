@@ -7,7 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.kafka.names import assignment_topic, changelog_topic, history_topic, metrics_topic, status_topic
+from airflow_provider.kafka.names import (
+    assignment_topic,
+    changelog_topic,
+    history_topic,
+    lookups_topic,
+    metrics_topic,
+    status_topic,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ def plan_reset(
     app = view.application_id
     commits = sorted(name for name in existing if re.fullmatch(rf"{re.escape(app)}-\d+-commits", name))
     history = [history_topic(app)] if delete_history else []
-    last = [metrics_topic(app), status_topic(app), *history, assignment_topic(app)]
+    last = [lookups_topic(app), metrics_topic(app), status_topic(app), *history, assignment_topic(app)]
     # Of what was described only what has the names of its own topics: others are nobody's to delete here.
     own = re.compile(rf"{re.escape(app)}-.+-(changelog|repartition|commits)")
     named = () if view.job is None else (*view.job.own, *view.job.gone)

@@ -13,6 +13,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.kafka.names import (
     assignment_topic,
     history_topic,
+    lookups_topic,
     metrics_topic,
     publisher_transactional_id,
     stage_transactional_ids,
@@ -115,7 +116,8 @@ def acls_of(role: Role, job: JobDescription) -> tuple[Acl, ...]:
         case Role.VIEWER:
             rights = _topics(_control_topics(job), ("Describe", "Read"))
         case Role.MAINTENANCE:
-            rights = _topics((*_control_topics(job), *job.own, *job.gone), ("AlterConfigs", "Delete"))
+            names = (*_control_topics(job), lookups_topic(job.application_id), *job.own, *job.gone)
+            rights = _topics(names, ("AlterConfigs", "Delete"))
     # A topic may be several things to a job, such as a sink that is another stream's source.
     merged: dict[tuple[Resource, str, bool], tuple[str, ...]] = {}
     for acl in rights:
@@ -130,6 +132,7 @@ def _of_instance(job: JobDescription) -> list[Acl]:
         # It takes away the commands that it has carried out.
         *_topics([assignment_topic(app), status_topic(app)], _KEEP),
         *_topics([metrics_topic(app)], ("Describe", "Write")),
+        *_topics([lookups_topic(app)], ("Describe", "Read", "Write")),
         *(acl for topic in job.topics for acl in _topics([topic.name], _of_instance_on(topic))),
         *(
             Acl(Resource.TRANSACTIONAL_ID, stage_transactional_ids(app, stage), ("Describe", "Write"), prefixed=True)
@@ -148,6 +151,7 @@ def _of_airflow(job: JobDescription) -> list[Acl]:
     app = job.application_id
     return [
         *_topics([assignment_topic(app), status_topic(app), history_topic(app)], (*_KEEP, "Create")),
+        *_topics([lookups_topic(app)], (*_KEEP, "Create")),
         *_topics([metrics_topic(app)], _SET_UP),
         *(acl for topic in job.topics for acl in _topics([topic.name], _OF_AIRFLOW[topic.kind])),
         Acl(Resource.TRANSACTIONAL_ID, publisher_transactional_id(app), ("Describe", "Write")),

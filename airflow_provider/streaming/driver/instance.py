@@ -20,6 +20,7 @@ from airflow_provider.common.in_thread import in_thread
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.application.job_change import refuse_other_stages
 from airflow_provider.control.application.job_topics import read_view_if_there
+from airflow_provider.control.lookup.channel import LookupChannel
 from airflow_provider.control.outlook.metrics_topic import MetricsWriter
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.status import InstanceState, TaskStatus
@@ -35,6 +36,7 @@ from airflow_provider.launch.instance_settings import EXIT_REPORTED, InstanceSet
 from airflow_provider.state.directory import StateDirectory
 from airflow_provider.streaming.driver.heartbeat import Heartbeat
 from airflow_provider.streaming.driver.instance_controller import InstanceController, task_plans
+from airflow_provider.streaming.driver.lookups import LookupService
 from airflow_provider.streaming.driver.slots.slot_driver import SlotDriver
 from airflow_provider.streaming.driver.slots.worker_stay import sources_of_workers
 from airflow_provider.streaming.driver.spark.row_types import sql_session, types_of_source
@@ -50,7 +52,7 @@ from airflow_provider.streaming.driver.watches.topic_verification import verify_
 from airflow_provider.streaming.planner.compile import compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.worker.tasks.plan import WorkerSource
+from airflow_provider.streaming.worker.tasks.plan import LookedUp, WorkerSource
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
 
 log = logging.getLogger(__name__)
@@ -151,7 +153,11 @@ class Instance:
             report = self._heartbeat.report if faults is None else faults.report
             sources = sources_of_workers(job, before.keys()) if self._job.worker_reads else {}
             log.info("%s read the sources", "its workers" if sources else "Spark's queries")
-            slots = self._slots(spark, job, admin, report, lambda: progress.idle, tables, sources)
+            slots = self._slots(
+                spark, job, admin, report, lambda: progress.idle, tables, sources, lambda found: lookups.answered(found)
+            )
+            ask = self._settings.connection, self._settings.application_id
+            lookups = LookupService(self._settings.instance, job.specs, slots, lambda: LookupChannel(*ask))
             progress = ProgressWatch(
                 {stage.number: SourceEnds(self._settings.connection, stage.source.topic) for stage in job.stages},
                 lambda: spark.sparkContext.defaultParallelism,
@@ -187,6 +193,7 @@ class Instance:
                 disk.start()
                 metrics.start()
                 purge.start()
+                lookups.start()
                 self._heartbeat.set_seen(progress.seen)
                 # One that could never report would be taken for silent. It has tried since Spark began to start.
                 self._heartbeat.check()
@@ -213,6 +220,7 @@ class Instance:
                 for push in pushes:
                     push.stop()
                 purge.stop()
+                lookups.stop()
                 topics.stop()
                 deadline = time.monotonic() + (0 if executor.lost else patience_s)
                 for slot in slots:
@@ -249,6 +257,7 @@ class Instance:
         idle: Callable[[], frozenset[TaskId]],
         tables: TableWait,
         sources: Mapping[int, WorkerSource],
+        on_looked_up: Callable[[Sequence[LookedUp]], None],
     ) -> list[SlotDriver]:
         numbers = range(num_slots(spark.sparkContext.defaultParallelism, len(job.tasks)))
         return [
@@ -264,6 +273,7 @@ class Instance:
                 tables.wait,
                 sources,
                 functools.partial(open_door, spark),
+                on_looked_up,
             )
             for number in numbers
         ]

@@ -200,6 +200,11 @@ def _key_text(*parts: Values) -> Values:
     return pc.binary_join_element_wise(pa.scalar('["'), inner, pa.scalar('"]'), pa.scalar(""))
 
 
+def key_of_texts(texts: Sequence[str]) -> str:
+    """The key of a group whose columns have these texts, as it was made of rows."""
+    return texts[0] if len(texts) == 1 else _json_array(texts)
+
+
 def _json_array(texts: Sequence[str]) -> str:
     written = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
     # Jackson writes the digits of a control character in upper case.

@@ -36,6 +36,7 @@ from airflow_provider.streaming.joins.row_chunks import (
     further_keys,
     group_of,
     place_of,
+    ranges_of,
     rows_of,
 )
 from airflow_provider.streaming.json.types import type_name, type_names
@@ -159,6 +160,10 @@ class IntervalJoin(JoinOperation):
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
         """See `Operation.groups`."""
         return [group_of(key) for key in keys]
+
+    def ranges_of(self, group: bytes) -> Sequence[tuple[bytes, bytes]]:
+        """See `Operation.ranges_of`."""
+        return ranges_of(group)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: row after row, in the order of the topic."""

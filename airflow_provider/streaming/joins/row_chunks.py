@@ -23,11 +23,19 @@ CHUNK_BYTES: Final = 16 * 1024
 _NUMBER: Final = struct.Struct(">I")
 _COUNT: Final = struct.Struct("<I")
 _RIGHT_SIDE: Final = 1 << 31
+_MOST: Final = 1 << 24
+"""Chunks of a group, a side and a time: more would be 256 GiB."""
 
 
 def chunk_key(time_ms: int, group: bytes, side: int, number: int = 0) -> bytes:
     """The key of a chunk."""
     return time_prefix(time_ms) + group + _NUMBER.pack(_RIGHT_SIDE * side + number)
+
+
+def ranges_of(group: bytes) -> list[tuple[bytes, bytes]]:
+    """From which key to which the chunks of each side lie, behind the time."""
+    ends = [(_RIGHT_SIDE * side, _RIGHT_SIDE * side + _MOST) for side in (0, 1)]
+    return [(group + _NUMBER.pack(begin), group + _NUMBER.pack(end)) for begin, end in ends]
 
 
 def group_of(key: bytes) -> bytes:

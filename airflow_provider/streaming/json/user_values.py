@@ -240,7 +240,7 @@ def with_key(key: Mapping[str, Any], row: object) -> dict[str, Any]:
     return {**key, **row}
 
 
-def output_row(row: dict[str, Any]) -> bytes:
+def output_row(row: Any) -> bytes:
     """One UTF-8 JSON object.
 
     Numbers are as `json.json_rows` writes them: a Decimal is a number with its digits, a NaN or an infinity
@@ -254,6 +254,20 @@ def output_row(row: dict[str, Any]) -> bytes:
     if b"null" in encoded or b"NaN" in encoded or b"Infinity" in encoded:
         return _encode_row(_finite(row))
     return encoded
+
+
+def json_text(value: Any) -> str:
+    """JSON of any value that a state may hold, for people: as of `output_row`, a key that JSON lacks as its text."""
+    try:
+        return output_row(value).decode()
+    except TypeError:
+        return output_row(_with_text_keys(value)).decode()
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key if isinstance(key, (str, int)) else str(key): _with_text_keys(item) for key, item in value.items()}
+    return [_with_text_keys(item) for item in value] if isinstance(value, (list, tuple, set, frozenset)) else value
 
 
 def _finite(value: Any) -> Any:

@@ -393,6 +393,14 @@ class Operation(ABC):
         """The groups that some keys of the store are of, in their order."""
         return list(keys)
 
+    def ranges_of(self, group: bytes) -> Sequence[tuple[bytes, bytes]]:
+        """From which keys to which a store keeps what people see of a group (`read_states`); by default under it alone.
+
+        Where the operation is `timed`, what stands behind the time; other groups may lie there, too. Timers lie
+        elsewhere, by their times.
+        """
+        return [(group, group + b"\0")]
+
     # -- what people see -----------------------------------------------------------------------------------------
 
     @property

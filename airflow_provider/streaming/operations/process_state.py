@@ -86,6 +86,12 @@ class KeptStore:
         name = self.name.encode()
         return b"".join((_KINDS[self.kind], bytes([len(name)]), name, _LENGTH.pack(len(group)), group, entry))
 
+    def range_of(self, group: bytes) -> tuple[bytes, bytes]:
+        """From which key to which all of it lies, of a map its entries."""
+        begin = self.key(group)
+        # Keys of other groups are not longer by what follows: the group's length stands before it.
+        return begin, begin + b"\xff"
+
     def alive(self, pairs: Iterable[Pair], now_ms: int) -> list[Pair]:
         """Those whose ttl is not over."""
         ttl = self.ttl_ms
@@ -220,9 +226,8 @@ class KeptPairs:
 
     def entries(self) -> Iterator[tuple[bytes, Any]]:
         """Of a map, its entries that are not over, in the order of their keys' bytes."""
-        begin = self._store.key(self._group)
-        # Keys of other groups are not longer by what follows: the group's length stands before it.
-        for key, raw in self._state.range(begin, begin + b"\xff"):
+        begin, end = self._store.range_of(self._group)
+        for key, raw in self._state.range(begin, end):
             for _, value in self._store.alive(decode_state(raw), self._moment.now_ms):
                 yield key[len(begin) :], value
 

@@ -107,6 +107,10 @@ class StatefulProcess(Process):
         """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
+    def ranges_of(self, group: bytes) -> Sequence[tuple[bytes, bytes]]:
+        """See `Operation.ranges_of`: its value, and each store."""
+        return [*super().ranges_of(group), *(store.range_of(group) for store in self.stores)]
+
     # -- a batch -------------------------------------------------------------------------------------------------
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.kafka.names import assignment_topic, history_topic, metrics_topic, status_topic
+from airflow_provider.kafka.names import assignment_topic, history_topic, lookups_topic, metrics_topic, status_topic
 from airflow_provider.state.kind import StoreKind
 from airflow_provider.streaming.language.column_check import columns_after
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
@@ -58,6 +58,7 @@ def _own(application_id: str, stages: Sequence[StagePlan]) -> dict[str, str]:
         status_topic(application_id): "its status topic",
         history_topic(application_id): "its history",
         metrics_topic(application_id): "its metrics topic",
+        lookups_topic(application_id): "its lookups topic",
     }
     for stage in stages:
         commits = f"the commits topic of its stage {stage.number}"

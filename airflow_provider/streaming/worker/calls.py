@@ -69,7 +69,8 @@ def answer_of(
             return CallReport(())
     meter = RowMeter(batches)
     statuses = slot.call(plan, prefetch(iter(meter)), attempts_left)
-    return CallReport(statuses, meter.rows, meter.bytes, call=plan.call)
+    looked_up = slot.look_up(plan.lookups) if plan.lookups else ()
+    return CallReport(statuses, meter.rows, meter.bytes, call=plan.call, looked_up=looked_up)
 
 
 def decode_report(report: bytes) -> CallReport:

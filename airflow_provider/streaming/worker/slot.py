@@ -7,9 +7,10 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -26,9 +27,13 @@ from airflow_provider.streaming.worker.step.source_reader import SourceReader, W
 from airflow_provider.streaming.worker.task_registry import TaskRegistry
 from airflow_provider.streaming.worker.tasks.handover import Handover
 from airflow_provider.streaming.worker.tasks.kafka_clients import ClusterClients, KafkaClients, RestoreConsumer
+from airflow_provider.streaming.worker.tasks.key_lookup import look_up
 from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
-from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, TaskPlan
+from airflow_provider.streaming.worker.tasks.plan import KeyLookup, LookedUp, SlotPlan, SlotWork, TaskPlan
 from airflow_provider.streaming.worker.tasks.task import Task
+
+_LOOK_UP_S: Final = 0.1
+"""For so long a call looks keys up: the stream waits for it."""
 
 
 class Slot:
@@ -190,6 +195,18 @@ class Slot:
             skipped: those whose rows were not processed.
         """
         return tuple(self._report(task, task.task in skipped) for task in work.tasks)
+
+    def look_up(self, lookups: Sequence[KeyLookup]) -> tuple[LookedUp, ...]:
+        """What the open stores hold of some keys; what is not looked up in time says so."""
+        with self._lock:
+            until = time.monotonic() + _LOOK_UP_S
+            return tuple(
+                LookedUp(of.question, tuple(look_up(task, of.group, until) for task in self._of_stage(of.stage)))
+                for of in lookups
+            )
+
+    def _of_stage(self, stage: int) -> Iterator[Task]:
+        return (task for task in self.tasks.values() if task.id.stage == stage)
 
     def close(self) -> None:
         """Close every store, and what else is open."""

@@ -9,7 +9,7 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.control.records.status import TaskStatus
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.tasks.line import ASK, BUSY, HANG_UP, IDLE, LET, Line
-from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan, SlotWork
+from airflow_provider.streaming.worker.tasks.plan import CallReport, LookedUp, SlotPlan, SlotWork
 
 _REPORT_EVERY_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 5.0
@@ -60,7 +60,8 @@ class StayingWorker:
 
     def _answer(self, work: SlotWork) -> None:
         self._called_at = time.monotonic()
-        self._tell(self._slot.call(work, (), False), work.call)
+        statuses = self._slot.call(work, (), False)
+        self._tell(statuses, work.call, self._slot.look_up(work.lookups) if work.lookups else ())
 
     def _read(self, work: SlotWork) -> bool:
         """Process what has come; returns whether more may have."""
@@ -89,6 +90,6 @@ class StayingWorker:
         self._asked.discard(stage)
         self._slot.let_through(stage)
 
-    def _tell(self, statuses: tuple[TaskStatus, ...], call: int | None) -> None:
+    def _tell(self, statuses: tuple[TaskStatus, ...], call: int | None, looked_up: tuple[LookedUp, ...] = ()) -> None:
         self._report_at, self._untold = time.monotonic() + _REPORT_EVERY_S, False
-        self._line.send(to_json(CallReport(statuses, call=call, lost=self._slot.lost.all)))
+        self._line.send(to_json(CallReport(statuses, call=call, lost=self._slot.lost.all, looked_up=looked_up)))

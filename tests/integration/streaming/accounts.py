@@ -28,7 +28,7 @@ from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.jars.jar_sets import spark_kafka_jars
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, changelog_spec, control_specs, history_spec, lookups_spec
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.launch.launcher import Launched, launch
 from airflow_provider.state.directory import StateDirectory
@@ -150,7 +150,13 @@ class Accounts:
         ]
         changelog = changelog_spec(application_id, "state", num_tasks)
         TopicAdmin(self.connection).ensure(
-            [*plain, changelog, *control_specs(application_id), history_spec(application_id)]
+            [
+                *plain,
+                changelog,
+                *control_specs(application_id),
+                history_spec(application_id),
+                lookups_spec(application_id),
+            ]
         )
         self._launched: dict[str, Launched] = {}
         self._incarnations: dict[str, int] = {}

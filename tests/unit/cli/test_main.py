@@ -11,8 +11,8 @@ from airflow_provider.kit.ports import LOOPBACK, free_ports
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMANDS = {
-    "acls", "assign", "broker", "certify", "describe", "drill", "failover", "health", "history", "metrics", "run",
-    "snapshot",
+    "acls", "assign", "broker", "certify", "describe", "drill", "failover", "health", "history", "lookup", "metrics",
+    "run", "snapshot",
     "status", "stop", "topics",
 }  # fmt: skip
 

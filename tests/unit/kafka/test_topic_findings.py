@@ -12,12 +12,13 @@ RUNNING = NEW.known(num_tasks=4, ran=True)
 def topics(**partitions: int) -> dict[str, TopicDescription | None]:
     """Those of an application of four tasks, all as they have to be; 0 partitions for one that does not exist."""
     counts = {"orders": 4, "totals": 4, "orders-state-changelog": 4, "orders-assignment": 1, "orders-status": 1}
-    counts |= {"orders-history": 1, "orders-metrics": 1}
+    counts |= {"orders-history": 1, "orders-metrics": 1, "orders-lookups": 1}
     counts |= {name.replace("_", "-"): number for name, number in partitions.items()}
     config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
     other = {
         "orders-history": {"cleanup.policy": "compact,delete", "retention.ms": "-1"},
         "orders-metrics": {"cleanup.policy": "delete"},
+        "orders-lookups": {"cleanup.policy": "delete", "retention.ms": "60000"},
     }
     return {
         name: TopicDescription(
@@ -42,14 +43,15 @@ def test_topics_that_are_as_needed_give_no_finding() -> None:
 
 
 def test_topics_of_a_new_application_are_created_with_the_partitions_of_its_source() -> None:
-    missing = ("orders_assignment", "orders_status", "orders_history", "orders_metrics", "orders_state_changelog")
-    findings = found(NEW, totals=0, **dict.fromkeys(missing, 0))
+    control = ("orders_assignment", "orders_status", "orders_history", "orders_metrics", "orders_lookups")
+    findings = found(NEW, totals=0, orders_state_changelog=0, **dict.fromkeys(control, 0))
 
     assert [finding.repair for finding in findings] == [
         "create orders-assignment with 1 partition(s)",
         "create orders-status with 1 partition(s)",
         "create orders-history with 1 partition(s)",
         "create orders-metrics with 1 partition(s)",
+        "create orders-lookups with 1 partition(s)",
         "create orders-state-changelog with 4 partition(s)",
         "create totals with 4 partition(s)",
     ]

@@ -12,6 +12,7 @@ from airflow_provider.kafka.topic_spec import (
     commits_spec,
     control_specs,
     history_spec,
+    lookups_spec,
     metrics_spec,
     repartition_spec,
 )
@@ -192,3 +193,12 @@ def test_setting_with_a_comma_is_written_as_the_tool_wants_it() -> None:
     message = mismatch(WINDOWS, with_config(cleanup_policy="compact", retention_ms="-1", retention_bytes="-1"))
     assert message is not None
     assert "--add-config cleanup.policy=[compact,delete]" in message
+
+
+def test_what_was_looked_up_is_kept_for_a_minute_and_not_longer() -> None:
+    spec = lookups_spec("orders", replication_factor=3)
+
+    assert (spec.name, spec.partitions, spec.config["retention.ms"]) == ("orders-lookups", 1, "60000")
+    for config in ({"retention.ms": "604800000"}, {"cleanup.policy": "compact"}):
+        found = TopicDescription(name=spec.name, partitions=1, replication_factor=3, config={**spec.config, **config})
+        assert next(iter(config)) in str(mismatch(spec, found))

@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from airflow_provider.control.records.status import TaskStatus, progress_line
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.driver.slots.slot_decisions import Brought, SlotGoal, round_budget_s, tasks_that_go_on
 from airflow_provider.streaming.driver.slots.slot_report import SlotReport
+from airflow_provider.streaming.driver.slots.waiting_lookups import WaitingLookups
 from airflow_provider.streaming.driver.slots.worker_stay import DriverDoor, StayOverError, WorkerStay, stay_of
 from airflow_provider.streaming.driver.spark.single_executor import worker_pool
 from airflow_provider.streaming.driver.spark.spark_session import (
@@ -31,7 +32,7 @@ from airflow_provider.streaming.worker.calls import REPORT_SCHEMA, call, decode_
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN
 from airflow_provider.streaming.worker.tasks.line import Door
 from airflow_provider.streaming.worker.tasks.lost_input import LostRecords
-from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan, SlotWork, Stay, WorkerSource
+from airflow_provider.streaming.worker.tasks.plan import CallReport, LookedUp, SlotPlan, SlotWork, Stay, WorkerSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +89,7 @@ class SlotCalls:
         on_stay_over: called when a worker that stayed has returned, or failed, so that the next round comes soon.
         wait_for_tables: returns once rows of some tasks may be processed; False where that was given up
             (`TableWait.wait`).
+        on_looked_up: gets what lookups found, by the thread that called or that listens to a worker that stays.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class SlotCalls:
         open_door: Callable[[], DriverDoor] = Door.local,
         on_stay_over: Callable[[], None] = lambda: None,
         wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
+        on_looked_up: Callable[[Sequence[LookedUp]], None] = lambda _: None,
     ) -> None:
         self._spark = spark
         self._stages = stages
@@ -113,6 +116,9 @@ class SlotCalls:
         self._idle = idle
         self._sources, self._open_door = sources, open_door
         self._on_stay_over, self._wait_for_tables = on_stay_over, wait_for_tables
+        self._on_looked_up = on_looked_up
+        self.lookups = WaitingLookups()
+        """What stores are asked for, and goes with the next calls."""
         self._stay: WorkerStay | None = None
         self._stay_error: Exception | None = None
         self._lines_refused = 0
@@ -155,7 +161,7 @@ class SlotCalls:
             Exception: of Spark or of the worker; the next call begins again from what is stored.
         """
         with self._lock:
-            goal, budget_s = self._goal(), round_budget_s(self._report.statuses.values())
+            goal, budget_s, began = self._goal(), round_budget_s(self._report.statuses.values()), time.monotonic()
             if (error := self._stay_error) is not None:
                 self._stay_error = None
                 raise error
@@ -165,6 +171,7 @@ class SlotCalls:
                     self._end_stay()
             else:
                 self._call(self._no_rows(), goal, budget_s, {})
+            self.lookups.called(began, time.monotonic())
 
     def reads(self, task: TaskId) -> bool:
         """Whether the worker reads a task's source itself."""
@@ -238,6 +245,7 @@ class SlotCalls:
             idle=frozenset() if goal.paused else self._idle(),
             clock_ms=None if goal.paused else now_ms(),
             max_crashes=self._max_crashes,
+            lookups=self.lookups.take(),
         )
 
     def _run(self, rows: DataFrame, work: SlotWork, stay: Stay | None = None) -> CallReport:
@@ -345,6 +353,8 @@ class SlotCalls:
         for task, lost in report.lost:
             self.lost.count(task, lost)
         self._restore_log.update(report.statuses)
+        if report.looked_up:
+            self._on_looked_up(report.looked_up)
 
     # -- what a stay tells, in its threads -----------------------------------------------------------------------
 

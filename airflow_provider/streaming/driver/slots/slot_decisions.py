@@ -175,7 +175,7 @@ def round_is_due(
     """Whether the worker is to be called although no micro-batch calls it.
 
     Args:
-        woken: whether the goal changed or a query ended.
+        woken: whether the goal changed or a query ended, or lookups wait.
         round_interval_s: how long the worker may be left alone while something happens.
         retry_at: when the last pause ended, on the same clock; what it put off is tried at once.
     """

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -38,7 +38,7 @@ from airflow_provider.streaming.driver.spark.spark_error import cause_of
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
 from airflow_provider.streaming.worker.tasks.line import Door
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, lost_input
-from airflow_provider.streaming.worker.tasks.plan import TaskPlan, WorkerSource
+from airflow_provider.streaming.worker.tasks.plan import KeyLookup, LookedUp, TaskPlan, WorkerSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +66,7 @@ class SlotDriver:
             (`TableWait.wait`).
         sources: by stage that workers read themselves (`sources_of_workers`); no query is started for their tasks.
         open_door: opens where a worker that stays is awaited.
+        on_looked_up: gets what lookups found.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class SlotDriver:
         wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
         sources: Mapping[int, WorkerSource] = MappingProxyType({}),
         open_door: Callable[[], DriverDoor] = Door.local,
+        on_looked_up: Callable[[Sequence[LookedUp]], None] = lambda _: None,
     ) -> None:
         self._spark = spark
         self._job = job
@@ -113,6 +115,7 @@ class SlotDriver:
             open_door,
             self._wake.set,
             wait_for_tables,
+            on_looked_up,
         )
         self._queries = SlotQueries(
             slot,
@@ -151,6 +154,10 @@ class SlotDriver:
         deadline = time.monotonic() + min(within_s, self._longest_call_s)
         while self._thread.is_alive() and time.monotonic() < deadline and not self._call_is_stuck:
             self._thread.join(min(_RETRY_S, deadline - time.monotonic()))
+
+    def look_up(self, lookup: KeyLookup) -> bool:
+        """Have the slot's stores asked with one of the next calls; False where too much waits already."""
+        return not any(plan.task.stage == lookup.stage for plan in self._goal.tasks) or self._calls.lookups.put(lookup)
 
     def at_rest(self, action: Callable[[], None]) -> None:
         """Act between two calls into the worker (`SlotCalls.at_rest`)."""
@@ -225,7 +232,8 @@ class SlotDriver:
         now = time.monotonic()
         goal = self._goal
         self._become(next_state(goal, self._calls.report, now, self._retry_at))
-        due = round_is_due(self._state, self._calls.report, woken, interval_s, now, self._retry_at)
+        asked = woken or self._calls.lookups.due(now)
+        due = round_is_due(self._state, self._calls.report, asked, interval_s, now, self._retry_at)
         if due and self._attempt(self._calls.round):
             self._attempt(self._start_missing)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.lookup import CopyAnswer
 from airflow_provider.control.records.status import Role, TaskStatus
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.planner.stage_spec import StageSpec
@@ -45,6 +46,29 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyLookup:
+    """A lookup in a store.
+
+    Args:
+        question: its id.
+        stage: that keeps the store.
+        group: the key, as state is kept by.
+    """
+
+    question: str
+    stage: int
+    group: bytes
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """What the copies of a worker hold of a key."""
+
+    question: str
+    copies: tuple[CopyAnswer, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SlotWork:
     """What a call asks of a worker; the newest is the truth, whatever the worker held before.
 
@@ -62,6 +86,7 @@ class SlotWork:
             looked at with each call.
         call: the number of the call, for its answer.
         max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
+        lookups: what stores are asked for; answered once.
     """
 
     tasks: tuple[TaskPlan, ...]
@@ -73,6 +98,7 @@ class SlotWork:
     idle: frozenset[TaskId] = frozenset()
     clock_ms: int | None = None
     max_crashes: int = 3
+    lookups: tuple[KeyLookup, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +160,7 @@ class CallReport:
     Args:
         call: the number of the call that it answers; None where it answers none.
         lost: what the tasks have gone on without.
+        looked_up: what its lookups found.
     """
 
     statuses: tuple[TaskStatus, ...]
@@ -141,3 +168,4 @@ class CallReport:
     bytes: int = 0
     call: int | None = None
     lost: tuple[tuple[TaskId, LostInput], ...] = ()
+    looked_up: tuple[LookedUp, ...] = ()

@@ -64,6 +64,7 @@ def test_every_topic_but_the_sources_is_created() -> None:
         "app-status": 1,
         "app-history": 1,
         "app-metrics": 1,
+        "app-lookups": 1,
         "app-per-country-repartition": 2,
         "app-per-customer-changelog": 4,
         "app-per-country-changelog": 2,

@@ -48,6 +48,12 @@ def test_viewer_writes_and_creates_nothing(job: JobDescription) -> None:
     assert not {topic.name for topic in job.topics} & {acl.name for acl in acls}
 
 
+def test_values_of_records_are_no_viewers_to_look_up() -> None:
+    assert operations(Role.VIEWER, "orders-lookups") == set()
+    assert operations(Role.INSTANCE, "orders-lookups") == {"Describe", "Read", "Write"}
+    assert operations(Role.AIRFLOW, "orders-lookups") >= {"Read", "Write", "Create"}
+
+
 def test_each_store_has_its_changelog() -> None:
     for changelog in ("orders-one-changelog", "orders-two-changelog"):
         assert "Write" in operations(Role.INSTANCE, changelog)

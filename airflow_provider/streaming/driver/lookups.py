@@ -1,0 +1,159 @@
+"""Answers what the application's stores hold of keys: takes questions, has the slots look, sends what they found."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from airflow_provider.control.records.lookup import Answer, Question
+from airflow_provider.error_decision import class_of
+from airflow_provider.errors import ConfigurationError, ErrorClass, StatefulStreamsError
+from airflow_provider.streaming.expressions.expression import key_of_texts
+from airflow_provider.streaming.planner.stage_spec import StageSpec
+from airflow_provider.streaming.worker.tasks.plan import KeyLookup, LookedUp
+
+log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.05
+_PAUSE_S: Final = 5.0
+_TRY_AGAIN_S: Final = 60.0
+"""Where a person has to do something."""
+_SILENT_S: Final = 60.0
+"""After which a consumer to which nothing comes is looked at."""
+_BUSY: Final = "it is asked for more than it looks up beside its work: ask again later"
+
+
+class Channel(Protocol):
+    """What is needed here of a `LookupChannel`."""
+
+    def send(self, record: Question | Answer) -> None:
+        """Send, and wait until it is stored."""
+
+    def receive(self, timeout_s: float) -> Question | Answer | None:
+        """The next record; None where none comes in that time."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether there is more than was read."""
+
+
+class Slot(Protocol):
+    """What is needed here of a `SlotDriver`."""
+
+    def look_up(self, lookup: KeyLookup) -> bool:
+        """Have it looked up with one of the next calls; False where too much waits already."""
+
+
+def key_lookup(question: Question, stages: Mapping[int, StageSpec]) -> KeyLookup:
+    """Where a worker finds what a question asks for.
+
+    Raises:
+        ConfigurationError: there is no such store, or its keys have another number of columns.
+    """
+    stores = {spec.store.name: (number, spec) for number, spec in stages.items() if spec.keeps_state}
+    if question.store not in stores:
+        there = ", ".join(map(repr, stores)) or "none"
+        raise ConfigurationError(f"The job has no store {question.store!r}, but {there}: correct its name.")
+    number, spec = stores[question.store]
+    columns = spec.operation.written_keys(spec.input.key_name) or (spec.input.key_name,)
+    if len(columns) != len(question.key):
+        raise ConfigurationError(
+            f"The store {question.store!r} is kept by {', '.join(columns)}, and the key has {len(question.key)} "
+            "value(s): give one for each column."
+        )
+    return KeyLookup(question=question.id, stage=number, group=key_of_texts(question.key).encode())
+
+
+class LookupService:
+    """A thread beside the instance: what goes wrong in it is a line in the log, and a lookup that nobody answers.
+
+    Args:
+        connect: opens the channel; asked in the thread, again after each failure.
+        slots: of the instance.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        stages: Mapping[int, StageSpec],
+        slots: Sequence[Slot],
+        connect: Callable[[], Channel],
+    ) -> None:
+        self._instance, self._stages, self._slots, self._connect = instance, stages, slots, connect
+        self._found = queue.SimpleQueue[LookedUp]()
+        self._stopped = threading.Event()
+        self._logged = ""
+        self._thread = threading.Thread(target=self._run, name="lookups", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer no more; returns at once."""
+        self._stopped.set()
+
+    def answered(self, found: Sequence[LookedUp]) -> None:
+        """What a slot found; called by its thread, and sent by this one."""
+        for one in found:
+            self._found.put(one)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                channel = self._connect()
+            except StatefulStreamsError as error:
+                self._failed(error)
+                continue
+            try:
+                self._serve(channel)
+            except StatefulStreamsError as error:
+                self._failed(error)
+            finally:
+                channel.close()
+
+    def _failed(self, error: StatefulStreamsError) -> None:
+        if str(error) != self._logged:
+            self._logged = str(error)
+            log.warning("keys cannot be looked up for now: %s: %s", type(error).__name__, error)
+        self._stopped.wait(_PAUSE_S if class_of(error) is ErrorClass.TRANSIENT else _TRY_AGAIN_S)
+
+    def _serve(self, channel: Channel) -> None:
+        heard_at = time.monotonic()
+        while not self._stopped.is_set():
+            record = channel.receive(_POLL_S)
+            self._logged = ""
+            if isinstance(record, Question) and (refused := self._ask(record)) is not None:
+                channel.send(refused)
+            while not self._found.empty():
+                for answer in self._answers(self._found.get()):
+                    channel.send(answer)
+            if record is not None:
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > _SILENT_S:
+                heard_at = time.monotonic()
+                if channel.stalled:
+                    return
+
+    def _answers(self, found: LookedUp) -> list[Answer]:
+        """A record for each copy that holds something, which may be much, and one for those that do not."""
+        having = [(copy,) for copy in found.copies if copy.states]
+        without = tuple(copy for copy in found.copies if not copy.states)
+        parts = [*having, *([without] if without else [])]
+        return [Answer(question=found.question, instance=self._instance, copies=part) for part in parts]
+
+    def _ask(self, question: Question) -> Answer | None:
+        """Have the slots look; an answer only where they do not."""
+        try:
+            lookup = key_lookup(question, self._stages)
+        except ConfigurationError as error:
+            return Answer(question=question.id, instance=self._instance, refusal=str(error))
+        taken = [slot.look_up(lookup) for slot in self._slots]
+        return None if all(taken) else Answer(question=question.id, instance=self._instance, problem=_BUSY)

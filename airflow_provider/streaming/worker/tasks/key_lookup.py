@@ -1,0 +1,111 @@
+"""What a task's store holds of a key, for people: read where it is open, between two micro-batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Final
+
+from airflow_provider.changelog.commit_record import CommitRecord
+from airflow_provider.changelog.replica import Replica
+from airflow_provider.control.records.lookup import CopyAnswer, KeptState
+from airflow_provider.control.records.status import TaskState
+from airflow_provider.error_text import error_text
+from airflow_provider.errors import StateError
+from airflow_provider.state.position import ChangelogPosition
+from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
+from airflow_provider.streaming.json.user_values import json_text
+from airflow_provider.streaming.operations.operation import Operation, StoredStates
+from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.worker.tasks.replica_opening import continued_signature
+from airflow_provider.streaming.worker.tasks.task import Task
+
+_MOST_PAIRS: Final = 1000
+"""Read of a store. Beyond them a lookup would be felt by the stream."""
+_MOST_TIMES: Final = 500
+"""Of windows or their segments, that are looked at."""
+_MOST_CHARS: Final = 128 << 10
+"""Of an answer, which has to fit into a record of Kafka."""
+_LAST: Final = b"\xff" * (PREFIX_BYTES + 1)
+
+
+def look_up(task: Task, group: bytes, until: float) -> CopyAnswer:
+    """What a copy holds of a group. Whatever goes wrong is its `problem`: nothing of the task depends on it.
+
+    Args:
+        until: monotonic seconds; nothing is looked up after it.
+    """
+    status, position = task.status(), task.replica.position
+    answer = CopyAnswer(
+        task=task.id,
+        role=task.plan.role,
+        state=task.state,
+        position=None if position is None else position.offset,
+        commit_at=None if position is None else _last_commit_at(position),
+        source_offset=status.source_offset,
+        lag_records=status.lag_records,
+        lag_s=status.lag_s,
+    )
+    if time.monotonic() > until:
+        return dataclasses.replace(answer, problem="it is asked for more than it looks up beside its work")
+    try:
+        record = task.commit_record
+        states, complete = _states(task, group, record)
+    except Exception as error:  # a job that would misread the state, a value that cannot be shown
+        return dataclasses.replace(answer, problem=error_text(error))
+    committed_at_ms = None if record is None else record.committed_at_ms
+    return dataclasses.replace(answer, states=states, complete=complete, committed_at_ms=committed_at_ms)
+
+
+def _last_commit_at(position: ChangelogPosition) -> int | None:
+    return position.commit_at if position.own_commit_at is None else position.own_commit_at
+
+
+def _states(task: Task, group: bytes, record: CommitRecord | None) -> tuple[tuple[KeptState, ...], bool]:
+    replica, operation = task.replica, task.operation
+    if replica.store.in_bulk_load_mode(replica.name):
+        raise StateError("its store is being restored, and cannot be read meanwhile")
+    if task.state is not TaskState.RUNNING:  # what another version of the job wrote is read as its owner would
+        signature = continued_signature(task.job, record)
+        operation = task.job.operation if signature is None else task.job.operation.going_on(signature)
+    pairs, complete = _pairs(operation, replica, group)
+    stored = StoredStates(pairs, task.job.input.columns, StreamTime.after(record), replica.get_many)
+    states, room = list[KeptState](), _MOST_CHARS
+    for of, name, value in operation.read_states(stored):
+        if of.encode() != group:
+            continue
+        text = json_text(value)
+        room -= len(text)
+        if room < 0:
+            return tuple(states), False
+        states.append(KeptState(name=name, value=text))
+    return tuple(states), complete
+
+
+def _pairs(operation: Operation, replica: Replica, group: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """What the store keeps of a group, and whether that is all of it."""
+    ranges, times = operation.ranges_of(group), _times(replica) if operation.timed else None
+    if times is not None:
+        prefixes = [time_prefix(one) for one in times[:_MOST_TIMES]]
+        ranges = [(prefix + begin, prefix + end) for prefix in prefixes for begin, end in ranges]
+    found, read = list[tuple[bytes, bytes]](), 0
+    for begin, end in ranges:
+        for key, value in replica.range(begin, end):
+            read += 1
+            if read > _MOST_PAIRS:
+                return found, False
+            if operation.groups([key]) == [group]:
+                found.append((key, value))
+    return found, times is None or len(times) <= _MOST_TIMES
+
+
+def _times(replica: Replica) -> list[int]:
+    """The times that the keys of a store begin with, ascending; one more than `_MOST_TIMES` at the most."""
+    found = list[int]()
+    while len(found) <= _MOST_TIMES:
+        begin = time_prefix(found[-1] + 1) if found else b""
+        pair = next(replica.range(begin, _LAST), None)
+        if pair is None:
+            break
+        found.append(time_of(pair[0]))
+    return found

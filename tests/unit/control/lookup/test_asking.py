@@ -1,0 +1,172 @@
+"""Which answers to a lookup count, and when nothing more is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.lookup.asking import FoundCopy, Lookup, outcome, place_of, settled
+from airflow_provider.control.records.assignment import TaskAssignment
+from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.control.records.lookup import (
+    Answer,
+    CopyAnswer,
+    KeptState,
+    Question,
+    lookup_key,
+    lookup_value,
+    read_lookup,
+)
+from airflow_provider.control.records.task_state import Role, TaskState
+from airflow_provider.control.topics.view import ControlView
+from airflow_provider.errors import AssignmentError, ConfigurationError
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
+from tests.builders import assigned
+
+QUESTION: Final = Question(id="q", store="state", key=("ann",))
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
+TASKS: Final = {FIRST: TaskAssignment("a", ("b",)), SECOND: TaskAssignment("b", ("a",))}
+KEPT: Final = (KeptState(name="ann", value='{"n":1}'),)
+LATE_S: Final = 3.0
+
+
+def owner(task: TaskId, *states: KeptState, **more: Any) -> CopyAnswer:
+    given = {"position": 10, "lag_records": 0, **more}
+    return CopyAnswer(task=task, role=Role.ACTIVE, state=TaskState.RUNNING, states=states, **given)
+
+
+def standby(task: TaskId, *states: KeptState, state: TaskState = TaskState.FOLLOWING, **more: Any) -> CopyAnswer:
+    given = {"position": 8, "lag_records": 0, **more}
+    return CopyAnswer(task=task, role=Role.STANDBY, state=state, states=states, **given)
+
+
+def said(**of: CopyAnswer | tuple[CopyAnswer, ...]) -> list[Answer]:
+    return [
+        Answer(question="q", instance=name, copies=copies if isinstance(copies, tuple) else (copies,))
+        for name, copies in of.items()
+    ]
+
+
+def of(answers: list[Answer], tasks: Mapping[TaskId, TaskAssignment] = TASKS) -> Lookup:
+    return outcome(QUESTION, tasks, answers)
+
+
+def test_owner_counts_and_its_standby_does_not() -> None:
+    copy = owner(FIRST, *KEPT)
+    found = of(said(b=(standby(FIRST, position=99), owner(SECOND)), a=(copy, standby(SECOND))))
+
+    assert found.found == {FIRST: FoundCopy(instance="a", copy=copy)}
+    assert (found.absent, found.unknown) == ((SECOND,), {})
+
+
+def test_copy_that_is_furthest_counts_while_nobody_runs_the_task() -> None:
+    copy = standby(FIRST, *KEPT, position=9, lag_records=2)
+    taking_over = standby(FIRST, state=TaskState.RESTORING, position=7, lag_records=4)
+    found = of(said(b=taking_over, c=copy), {FIRST: TaskAssignment("b", ("c",))})
+
+    assert found.found == {FIRST: FoundCopy(instance="c", copy=copy)}
+
+
+def test_copy_that_is_behind_does_not_say_that_a_key_is_absent() -> None:
+    found = of(said(b=standby(FIRST, lag_records=1_200)), {FIRST: TaskAssignment("a", ("b",))})
+
+    assert (found.found, found.absent) == ({}, ())
+    assert found.unknown == {FIRST: "b holds nothing of it, and is 1,200 records behind"}
+
+
+@pytest.mark.parametrize(
+    ("who", "answers", "why"),
+    [
+        pytest.param(TaskAssignment(None), [], "no instance has it", id="nobody"),
+        pytest.param(TaskAssignment("a", ("b",)), [], "a and b did not answer", id="silent"),
+        pytest.param(
+            TaskAssignment("a", ("b",)),
+            [*said(b=standby(FIRST, problem="its store is away")), Answer(question="q", instance="a", problem="busy")],
+            "b: its store is away; a: busy",
+            id="problems",
+        ),
+    ],
+)
+def test_why_nothing_is_known_of_a_task_is_said(who: TaskAssignment, answers: list[Answer], why: str) -> None:
+    assert of(answers, {FIRST: who}).unknown == {FIRST: why}
+
+
+def test_what_is_wrong_with_the_question_is_an_error() -> None:
+    refusal = Answer(question="q", instance="a", refusal="The job has no store 'state', but 'other'")
+
+    assert settled(TASKS, [refusal], 0.0)
+    with pytest.raises(ConfigurationError, match="no store 'state', but 'other'"):
+        of([refusal])
+
+
+@pytest.mark.parametrize(
+    ("answers", "waited_s", "over"),
+    [
+        pytest.param([], LATE_S, False, id="nobody-answered"),
+        pytest.param(said(a=owner(FIRST, *KEPT)), 0.0, True, id="an-owner-has-it"),
+        pytest.param(said(a=owner(FIRST)), LATE_S, False, id="the-other-task-is-open"),
+        pytest.param(said(a=owner(FIRST), b=owner(SECOND)), 0.0, True, id="no-owner-has-it"),
+        pytest.param(said(b=(standby(FIRST, *KEPT), owner(SECOND))), 0.0, False, id="an-owner-is-waited-for"),
+        pytest.param(said(b=(standby(FIRST, *KEPT), owner(SECOND))), LATE_S, True, id="but-not-for-long"),
+        pytest.param(
+            said(b=(standby(FIRST, problem="no"), owner(SECOND))), LATE_S, False, id="a-problem-is-no-answer-to-stop-at"
+        ),
+        pytest.param(
+            [*said(b=(standby(FIRST), owner(SECOND))), Answer(question="q", instance="a", problem="busy")],
+            0.0,
+            True,
+            id="all-have-said-what-they-can",
+        ),
+    ],
+)
+def test_waits_no_longer_than_an_answer_may_get_better(answers: list[Answer], waited_s: float, over: bool) -> None:
+    assert settled(TASKS, answers, waited_s) is over
+
+
+def view(job: JobDescription | None, assignment: str | None = "a b") -> ControlView:
+    found = ControlView("app")
+    found.job = job
+    found.assignment = None if assignment is None else assigned(assignment)
+    return found
+
+
+def two_stores() -> JobDescription:
+    orders = stream("orders", schema="customer STRING, product STRING", key="customer")
+    one = orders.group_by("customer").aggregate(F.count().alias("n"), name="by-customer").sink("customers")
+    other = orders.group_by("product").aggregate(F.count().alias("n"), name="by-product").sink("products")
+    return StatefulJob("app", one, other).description()
+
+
+def test_only_store_needs_no_name_and_several_do() -> None:
+    job = JobDescription.of_topics("app", sources=("orders",))
+
+    assert place_of(view(job), None)[0] == "state"
+    with pytest.raises(ConfigurationError, match=r"store None, and has 'by-customer', 'by-product': name one"):
+        place_of(view(two_stores()), None)
+
+
+def test_store_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigurationError, match=r"'app' was asked for the store 'x', and has 'by-customer'"):
+        place_of(view(two_stores()), "x")
+
+
+def test_nobody_is_asked_where_nothing_is_assigned() -> None:
+    with pytest.raises(AssignmentError, match="No task of 'app' that keeps the store 'state' is assigned"):
+        place_of(view(JobDescription.of_topics("app"), None), None)
+
+
+@pytest.mark.parametrize("record", [QUESTION, *said(a=owner(FIRST, *KEPT))], ids=["question", "answer"])
+def test_record_is_read_as_it_was_written(record: Question | Answer) -> None:
+    assert read_lookup(lookup_key(record), lookup_value(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"question", b"{"), (b"question", None), (b"other", b"{}"), (None, b"{}"), (b"question", b'{"format":2}')],
+)
+def test_what_cannot_be_read_is_nobodys(key: bytes | None, value: bytes | None) -> None:
+    assert read_lookup(key, value) is None
