@@ -16,7 +16,7 @@ from airflow_provider.factory.spec import Instance, Stream
 from airflow_provider.operators.assignment import AssignTasksOperator
 from airflow_provider.operators.instance_deployment import DeployInstanceOperator
 from airflow_provider.operators.topics import CheckTopicsOperator
-from airflow_provider.page import KIND_TAG
+from airflow_provider.page import KIND_TAG, LOOKUPS_TAG, OPERATORS
 from airflow_provider.sensors.figures import StandbyLagSensor
 
 
@@ -116,11 +116,12 @@ class Parts:
             **more,
             **stream.dag_args,
         }
+        who_looks_up = [] if stream.lookups == OPERATORS else [f"{LOOKUPS_TAG}{stream.lookups}"]
         dag = DAG(
             f"{stream.application_id}_{name}",
             description=f"{description}.",
             doc_md=inspect.cleandoc(doc or ""),
-            tags=sorted({stream.application_id, f"{KIND_TAG}{tag or name}", *stream.tags}),
+            tags=sorted({stream.application_id, f"{KIND_TAG}{tag or name}", *who_looks_up, *stream.tags}),
             default_args={
                 "retries": 2,
                 "retry_delay": timedelta(seconds=10),

@@ -16,6 +16,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.run_folder import RUN_DIR
+from airflow_provider.page import LOOKUPS_BY, OPERATORS
 
 __all__ = ["DRILL_KINDS", "Callbacks", "Drill", "Instance", "Slo", "Stream", "check_schedule"]
 
@@ -176,6 +177,8 @@ class Stream:
         callbacks: what is called when something happens.
         failover_pool: of the failover's one task.
         ask_on_hold: whether repair asks a person, in Airflow's UI, what to do with tasks that failed for good.
+        lookups: who may look up on the page what stores hold, which are values of records: ``"operators"``, who may
+            start a run of each DAG; ``"viewers"``, who may read them; ``"nobody"``.
         default_args: of each DAG.
         tags: of each DAG, besides its application's and its kind.
         dag_args: further arguments of each DAG, such as ``access_control``.
@@ -211,6 +214,7 @@ class Stream:
     callbacks: Callbacks = field(default_factory=Callbacks)
     failover_pool: str | None = None
     ask_on_hold: bool = False
+    lookups: str = OPERATORS
     default_args: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     dag_args: Mapping[str, Any] = field(default_factory=dict)
@@ -241,6 +245,10 @@ class Stream:
                 f"{self.application_id!r} has dag_args={{{own[0]!r}: ...}}, which each of its DAGs has from here, the "
                 "failover what starts it: use default_args=, tags=, callbacks=, monitor_schedule= or a drill's "
                 "schedule=, or change one DAG of the result."
+            )
+        if self.lookups not in LOOKUPS_BY:
+            raise ConfigurationError(
+                f"{self.application_id!r} has lookups={self.lookups!r}: give one of {', '.join(map(repr, LOOKUPS_BY))}."
             )
         check_schedule(f"{self.application_id!r} has the monitor_schedule", self.monitored_at)
         if not self.source_topics and self.output_topics:

@@ -240,6 +240,7 @@ def _stage(number: int, stage: StageDescription | None, active: Sequence[TaskSta
         "steps": list(stage.steps) if stage else [],
         "operation": stage.operation if stage else None,
         "store": stage.store if stage else None,
+        "key": stage.key.split(",") if stage else [],
         "outputs": list(stage.outputs) if stage else [],
         "records_per_s": round(sum(task.records_per_s for task in active), 1),
         "source_lag_records": _sum(task.source.lag_records for task in active),

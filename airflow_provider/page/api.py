@@ -1,13 +1,16 @@
-"""What the page asks for. Read-only: whatever is done to an application, Airflow's own API does.
+"""What the page asks for. Nothing is done to an application here: Airflow's own API does that.
 
 Airflow mounts it without authentication. So each route here asks who it is (401), and shows an application only to whom
-may read each of its DAGs (403).
+may read each of its DAGs (403). Values of records are shown to fewer (`may_look_up`).
 """
 
 from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
+import threading
+from collections.abc import Collection
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -18,16 +21,30 @@ from airflow.models.dag import DagModel
 from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends, FastAPI, Header, HTTPException
 from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, Field
 
-from airflow_provider.errors import ConfigurationError
+from airflow_provider.control.lookup.asking import look_up
+from airflow_provider.errors import AccessError, AssignmentError, ConfigurationError, StatefulStreamsError, TopicError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.page import BUNDLE
+from airflow_provider.page import BUNDLE, NOBODY, OPERATORS, VIEWERS
 from airflow_provider.page.applications import Application, KnownApplications, read_applications
 from airflow_provider.page.following import Answers, Followers
 from airflow_provider.page.runbook import runbook
 
+log = logging.getLogger(__name__)
+
 _YEAR_S: Final = 31_536_000
+_MOST_CHARS: Final = 1000
+_MOST_COLUMNS: Final = 20
+_AT_ONCE: Final = 2
+"""Lookups in a process: each holds a thread of the API server until the instances have answered."""
+_looking_up: Final = threading.BoundedSemaphore(_AT_ONCE)
+_NOT_KEPT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_WHO: Final = {
+    NOBODY: "nobody may, here",
+    OPERATORS: "that needs the right to start a run of each of its DAGs",
+}
 
 
 def _connect(kafka_conn_id: str) -> KafkaConnection:
@@ -82,8 +99,9 @@ def applications(readable: Readable, if_none_match: IfNoneMatch = None) -> Respo
 def application(one: ReadableApplication, user: GetUserDep, if_none_match: IfNoneMatch = None) -> Response:
     """All of one, with its time line and the DAGs of which the user may start a run."""
     answers: Answers = followers.answers(one, closely=True)
-    may_start = msgspec.json.encode(startable_dags(one, user))
-    body = b'{"application":%s,"timeline":%s,"may_start":%s}' % (answers.details, answers.timeline, may_start)
+    may_start = startable_dags(one, user)
+    said = msgspec.json.encode({"may_start": may_start, "may_look_up": may_look_up(one, may_start)})
+    body = b'{"application":%s,"timeline":%s,%s' % (answers.details, answers.timeline, said[1:])
     return _tagged(body, if_none_match)
 
 
@@ -91,6 +109,55 @@ def application(one: ReadableApplication, user: GetUserDep, if_none_match: IfNon
 def trend(one: ReadableApplication, if_none_match: IfNoneMatch = None) -> Response:
     """Its figures of the last hours, and what they say of the next."""
     return _tagged(followers.answers(one).trend, if_none_match)
+
+
+class LookupRequest(BaseModel):
+    """A key, by the texts of its columns; of the only store where none is named."""
+
+    key: Annotated[list[Annotated[str, Field(max_length=_MOST_CHARS)]], Field(min_length=1, max_length=_MOST_COLUMNS)]
+    store: str | None = None
+
+
+@app.post("/api/applications/{application_id}/lookup")
+def lookup(one: ReadableApplication, user: GetUserDep, asked: LookupRequest) -> Response:
+    """What a store holds of a key. The key is not in the address, which is logged.
+
+    Raises:
+        HTTPException: 403 where the user may not look values up, 429 where too many are looked up already, 404 where
+            there is no such store, 409 where nobody can be asked, 503 where the brokers do not answer.
+    """
+    if not may_look_up(one, startable_dags(one, user)):
+        raise HTTPException(403, f"You may not look up what the stores of {one.id!r} hold: {_WHO[one.lookups_by]}.")
+    if not _looking_up.acquire(blocking=False):
+        raise HTTPException(429, "Too many keys are being looked up: ask again in some seconds.")
+    try:
+        log.info("%s looks up a key in store %s of %s", user.get_name(), asked.store, one.id)
+        found = look_up(_connect(one.kafka_conn_id), one.id, asked.key, asked.store)
+    except StatefulStreamsError as error:
+        raise HTTPException(_status_of(error), str(error)) from error
+    finally:
+        _looking_up.release()
+    return Response(msgspec.json.encode(found.to_plain(_indented)), media_type="application/json", headers=_NOT_KEPT)
+
+
+def may_look_up(one: Application, may_start: Collection[str]) -> bool:
+    """Whether somebody may see values of records, who may read the application's DAGs.
+
+    Args:
+        may_start: the DAGs of which they may start a run.
+    """
+    return one.lookups_by == VIEWERS or (one.lookups_by == OPERATORS and set(may_start) == set(one.dags))
+
+
+def _status_of(error: StatefulStreamsError) -> int:
+    if isinstance(error, (AccessError, AssignmentError, TopicError)):
+        return 409
+    return 404 if isinstance(error, ConfigurationError) else 503
+
+
+def _indented(value: str) -> str:
+    """As it is shown: a number that the browser's own would cut keeps its digits in a text."""
+    return msgspec.json.format(value, indent=2)
 
 
 @app.get("/api/runbook/{anchor}")

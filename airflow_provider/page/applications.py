@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +13,7 @@ from airflow_provider.control.outlook.slo import Slo
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.page import DRILL, KIND_TAG
+from airflow_provider.page import DRILL, KIND_TAG, LOOKUPS_BY, LOOKUPS_TAG, NOBODY, OPERATORS
 
 _KNOWN_FOR_S: Final = 15.0
 
@@ -23,6 +24,7 @@ class Application:
 
     Args:
         dags: its DAGs' ids, by what stands behind the application's in them: ``deploy``, ``drill_crash``.
+        lookups_by: who may look up what its stores hold, one of `LOOKUPS_BY`.
         problem: why its DAGs do not say what they should; None where they do.
     """
 
@@ -32,6 +34,7 @@ class Application:
     num_standby_replicas: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     slo: Slo = field(default_factory=Slo)
+    lookups_by: str = OPERATORS
     problem: str | None = None
 
 
@@ -54,6 +57,12 @@ def dags_by_application(tags: Iterable[tuple[str, str]]) -> dict[str, dict[str, 
                 application_id = max(ids, key=len)
                 found.setdefault(application_id, {})[dag_id.removeprefix(f"{application_id}_")] = dag_id
     return found
+
+
+def lookups_by(tags: Iterable[str]) -> str:
+    """Who may look up what the stores of an application hold, by the tags of all its DAGs: the fewest that one says."""
+    said = [tag.removeprefix(LOOKUPS_TAG) for tag in tags if tag.startswith(LOOKUPS_TAG)]
+    return min((name if name in LOOKUPS_BY else NOBODY for name in said), key=LOOKUPS_BY.index, default=OPERATORS)
 
 
 def _is(kind: str, name: str) -> bool:
@@ -113,8 +122,15 @@ def read_applications() -> dict[str, Application]:
         rows = session.execute(
             select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(tagged), DagTag.dag_id.in_(present))
         )
-        found = dags_by_application((dag_id, tag) for dag_id, tag in rows)
+        tags = [(str(dag_id), str(tag)) for dag_id, tag in rows]
+        found = dags_by_application(tags)
         monitors = [dags["monitor"] for dags in found.values() if "monitor" in dags]
         kept = SerializedDagModel.get_latest_serialized_dags(dag_ids=monitors, session=session) if monitors else ()
         data = {row.dag_id: row.data for row in kept}
-    return {id_: application_of(id_, dags, data.get(dags.get("monitor", ""))) for id_, dags in sorted(found.items())}
+    return {
+        id_: dataclasses.replace(
+            application_of(id_, dags, data.get(dags.get("monitor", ""))),
+            lookups_by=lookups_by(tag for dag_id, tag in tags if dag_id in dags.values()),
+        )
+        for id_, dags in sorted(found.items())
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import threading
@@ -19,6 +20,7 @@ from airflow_provider.control.overview.records import known_history, known_metri
 from airflow_provider.control.overview.verdict import Step, step_of_error
 from airflow_provider.control.overview.watches import HeartbeatWatch, WatcherWatch
 from airflow_provider.control.records.history import HistoryRecord
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
@@ -27,6 +29,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.page.answers import card, details, not_safe_since_ms, timeline, trend, unknown_card
 from airflow_provider.page.applications import Application
 from airflow_provider.page.dead_letters import newest_dead_letters
+from airflow_provider.page.topic_findings import known_topic_findings
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +40,8 @@ _LOOK_EVERY_S: Final = 1.0
 _LOOK_AT_CARD_EVERY_S: Final = 2.0
 _DETAILS_S: Final = 10.0
 _READ_EVERY_S: Final = 60.0
+_TOPICS_EVERY_S: Final = 300.0
+"""Each topic is described: some requests each time."""
 _TRY_AGAIN_S: Final = 5.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
@@ -71,6 +76,9 @@ class Read:
     history: Sequence[HistoryRecord] = ()
     metrics: Sequence[MetricsRecord] = ()
     dead_letters: Sequence[Mapping[str, Any]] = ()
+    topics: Mapping[str, Any] | None = None
+    topics_at: float = -math.inf
+    topics_of: JobDescription | None = None
     trend: bytes = b'{"points":[],"ahead":[]}'
     closely: bool = False
     at: float = field(default_factory=time.monotonic)
@@ -185,12 +193,25 @@ class FollowedApplication:
         history = before.history if read is None else read
         if not self._closely:  # hours of figures are much to read for a card
             metrics = known_metrics(connection, self.application.id)
-            return Read(history, metrics, before.dead_letters, before.trend, incidents=_incidents(view))
+            return dataclasses.replace(
+                before,
+                history=history,
+                metrics=metrics,
+                closely=False,
+                at=time.monotonic(),
+                incidents=_incidents(view),
+            )
+        topics, topics_at = before.topics, before.topics_at
+        if time.monotonic() - topics_at > _TOPICS_EVERY_S or view.job != before.topics_of:
+            topics, topics_at = known_topic_findings(connection, view), time.monotonic()
         metrics = known_metrics(connection, self.application.id, _TREND_MS)
         return Read(
             history,
             metrics,
             newest_dead_letters(connection, view.job),
+            topics,
+            topics_at,
+            view.job,
             _json(trend(self.application, metrics, history, now_ms())),
             closely=True,
             incidents=_incidents(view),
@@ -211,7 +232,7 @@ def answers_of(
         return Answers(_json(glance), _json(glance), trend=read.trend)
     return Answers(
         _json(glance),
-        _json({**glance, **details(state), "dead_letters": read.dead_letters}),
+        _json({**glance, **details(state), "dead_letters": read.dead_letters, "topics": read.topics}),
         _json(timeline(application, state.view, state.history)),
         read.trend,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +15,17 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from airflow_provider.control.lookup.channel import LookupChannel
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Word
-from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.job_description import JobDescription
+from airflow_provider.control.records.lookup import Answer, CopyAnswer, KeptState, Question
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.control.topics.writer import write_control
+from airflow_provider.control.topics.writer import ControlWriter, write_control
 from airflow_provider.page import api
+from airflow_provider.streaming import StatefulJob, stream
+from airflow_provider.streaming import functions as F
 from tests.dags.browser import Browser, running_browser
 from tests.dags.stage import ORDERS as ID
 from tests.dags.stage import SURVIVOR, HomeWithRoles, Stage, run_stage
@@ -26,7 +33,11 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("airflow")
 
-ROUTES = [one.path for one in api.app.routes if isinstance(one, APIRoute) and one.path.startswith("/api/")]
+OF_API = [one for one in api.app.routes if isinstance(one, APIRoute) and one.path.startswith("/api/")]
+ROUTES = [one.path for one in OF_API if one.methods == {"GET"}]
+LOOKUP = f"/api/applications/{ID}/lookup"
+KEPT = '{"n":12345678901234567890}'
+SHOWN = '{\n  "n": 12345678901234567890\n}'
 MARKUP = "<img src=none onerror=\"document.title='taken'\"><b>bold</b>"
 PICTURES: Final = os.environ.get("PICTURES")
 """A folder for the pictures of the docs; none are kept without."""
@@ -117,6 +128,85 @@ def test_nothing_can_be_done_by_the_pages_api(stage: Stage, method: str) -> None
         assert (
             httpx.request(method, at, headers={"Authorization": f"Bearer {token(stage, 'admin')}"}).status_code == 405
         )
+
+
+def look_up(stage: Stage, role: str | None, body: Any, method: str = "POST") -> httpx.Response:
+    headers = {} if role is None else {"Authorization": f"Bearer {token(stage, role)}"}
+    at = f"{stage.service.home.address}/stateful-streams{LOOKUP}"
+    return httpx.request(method, at, headers=headers, json=body, timeout=60)
+
+
+@contextmanager
+def answering(stage: Stage) -> Iterator[None]:
+    """Instances of these tests have no stores: this answers for their tasks, that 0_0 holds something of ``ann``."""
+    over = threading.Event()
+
+    def answer() -> None:
+        with LookupChannel(stage.connection, ID) as channel:
+            opened.set()
+            while not over.is_set():
+                asked = channel.receive(0.1)
+                if not isinstance(asked, Question) or (assignment := stage.view().assignment) is None:
+                    continue
+                for task, who in assignment.tasks.items():
+                    has = asked.key == ("ann",) and task.partition == 0
+                    copy = CopyAnswer(
+                        task=task,
+                        role=Role.ACTIVE,
+                        state=TaskState.RUNNING,
+                        states=(KeptState(name="ann", value=KEPT),) if has else (),
+                        position=7,
+                        commit_at=6,
+                    )
+                    channel.send(Answer(question=asked.id, instance=who.active or "", copies=(copy,)))
+
+    opened = threading.Event()
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    assert opened.wait(30)
+    yield
+    over.set()
+    thread.join(30)
+
+
+@pytest.mark.long
+def test_values_are_shown_to_whom_the_deployment_names_and_to_nobody_else(stage: Stage) -> None:
+    body = {"key": ["ann"], "store": "state"}
+    with answering(stage):
+        found = look_up(stage, "op", body)
+        absent = look_up(stage, "op", {**body, "key": ["bob"]})
+
+    assert found.raise_for_status().headers["Cache-Control"] == "no-store"
+    (one,) = found.json()["found"]
+    assert (one["task"], one["states"]) == ("0_0", [{"name": "ann", "value": SHOWN}])
+    assert one["stands"] == "active, running, of the commit at offset 6"
+    assert (absent.json()["found"], absent.json()["absent"]) == ([], ["0_0", "0_1"])
+    assert look_up(stage, None, body).status_code == 401
+    assert look_up(stage, "guest", body).status_code == 403
+    refused = look_up(stage, "viewer", body)
+    assert (refused.status_code, "needs the right to start a run" in refused.json()["detail"]) == (403, True)
+    may = {role: ask(stage, f"/api/applications/{ID}", role).json()["may_look_up"] for role in ("viewer", "op")}
+    assert may == {"viewer": False, "op": True}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        pytest.param(None, 422, id="nothing"),
+        pytest.param({"key": []}, 422, id="no-column"),
+        pytest.param({"key": ["x" * 1001], "store": "state"}, 422, id="too-long"),
+        pytest.param({"key": ["ann"]}, 404, id="no-store-of-those-that-are-not-known"),
+    ],
+)
+def test_question_that_makes_no_sense_is_refused(stage: Stage, body: Any, status: int) -> None:
+    assert look_up(stage, "op", body).status_code == status
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_lookup_is_asked_in_one_way(stage: Stage, method: str) -> None:
+    assert look_up(stage, "admin", {"key": ["ann"]}, method).status_code == 405
 
 
 @pytest.mark.long
@@ -333,6 +423,78 @@ def test_markup_in_what_an_instance_says_stays_text(stage: Stage, browser: Brows
     assert MARKUP in browser.text("[data-testid=application]")
     assert browser.count("[data-testid=application] img, [data-testid=application] b") == 0
     assert browser.evaluate("document.title") != "taken"
+
+
+@contextmanager
+def described(stage: Stage) -> Iterator[JobDescription]:
+    """The application is said to have a job of three stages, of which no topic was made."""
+    orders = stream("orders", schema="customer STRING, product STRING, amount BIGINT", key="customer")
+    spent = orders.group_by("customer").aggregate(F.sum("amount").alias("spent"), name="spent")
+    of_products = orders.group_by("product", "customer").aggregate(F.count().alias("n"), name="of-products")
+    job = StatefulJob(ID, spent.sink("totals"), of_products.sink("products")).description()
+    job = job.with_partitions({"orders": 2})
+    with ControlWriter(stage.connection, ID) as writer:
+        writer.write(job)
+        try:
+            yield job
+        finally:
+            writer.forget(job)
+
+
+BOXES = """[...document.querySelectorAll('[data-testid=drawing] [data-testid=node] rect')].map(e => {
+  const at = e.getBoundingClientRect(); return [at.left, at.top, at.right, at.bottom]; })"""
+ENDS = """[...document.querySelectorAll('[data-testid=drawing] [data-testid=arrow]')].map(e => {
+  const [a, b] = [e.getPointAtLength(0), e.getPointAtLength(e.getTotalLength())]; return [b.x - a.x, b.y - a.y]; })"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "forward"), [(390, 1), (1280, 0)], ids=["down", "to-the-right"])
+def test_job_is_drawn_in_the_direction_of_its_records_and_no_box_covers_another(
+    stage: Stage, browser: Browser, width: int, forward: int
+) -> None:
+    with described(stage) as job:
+        show(browser, stage, "viewer", APPLICATION, "[data-testid=hosts]")
+        browser.look(width=width, dark=False)
+        show(browser, stage, "viewer", APPLICATION, "[data-testid=drawing] [data-testid=node]")
+        wait_until(lambda: all(ends[forward] > 0 for ends in browser.evaluate(ENDS)), 10, "all arrows to lead on")
+        boxes, ends = browser.evaluate(BOXES), browser.evaluate(ENDS)
+
+        topics = {topic for one in job.stages for topic in (one.source, *one.outputs)}
+        assert len(boxes) == len(job.stages) + len(topics)
+        assert len(ends) == sum(1 + len(one.outputs) for one in job.stages)
+        for number, (left, top, right, bottom) in enumerate(boxes):
+            for other in boxes[number + 1 :]:
+                assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+        assert browser.count("[data-testid=drawing] [data-testid=rate]") == len(job.stages)
+        assert browser.count("[data-testid=graph] [data-testid=stage]") == len(job.stages)
+        assert browser.axe("[data-testid=graph]") == []
+        keep(browser, "graph")
+
+
+@pytest.mark.browser
+def test_topics_that_are_not_as_needed_have_the_command_that_repairs_them(stage: Stage, browser: Browser) -> None:
+    with described(stage):
+        show(browser, stage, "viewer", APPLICATION, "[data-testid=topics]")
+        browser.wait_for("[data-testid=finding]", 120)
+        said = browser.text("[data-testid=topics]")
+
+        assert f"topic '{ID}-spent-changelog' does not exist" in said
+        assert f"stateful-streams topics repair {ID} --apply" in said
+        assert browser.axe("[data-testid=topics]") == []
+
+
+@pytest.mark.browser
+def test_key_is_looked_up_with_a_form_that_viewers_do_not_have(stage: Stage, browser: Browser) -> None:
+    with answering(stage):
+        show(browser, stage, "viewer", APPLICATION, "[data-testid=topics]")
+        assert browser.count("[data-testid=lookup]") == 0
+        show(browser, stage, "op", APPLICATION, "[data-testid=lookup]")
+        browser.tell("page", "fill", "[data-testid=lookup] label:has-text('key') input", "ann")
+        browser.press("Enter")
+        browser.wait_for("[data-testid=looked-up] >> text=/12345678901234567890/")
+
+        assert "Task 0_0 on" in browser.text("[data-testid=looked-up]")
+        assert browser.axe("[data-testid=lookup]") == []
 
 
 @pytest.mark.browser

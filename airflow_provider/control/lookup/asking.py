@@ -23,7 +23,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 
 TIMEOUT_S: Final = 5.0
 """For so long answers are waited for."""
-_OWNERS_S: Final = 1.0
+_OWNERS_S: Final = 2.0
 """For so long owners are waited for once each task has answered by a standby."""
 _POLL_S: Final = 0.1
 

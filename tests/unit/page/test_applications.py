@@ -6,7 +6,14 @@ import pytest
 
 from airflow_provider.control.outlook.slo import Slo
 from airflow_provider.control.topics.liveness import Timeouts
-from airflow_provider.page.applications import Application, KnownApplications, application_of, dags_by_application
+from airflow_provider.page.api import may_look_up
+from airflow_provider.page.applications import (
+    Application,
+    KnownApplications,
+    application_of,
+    dags_by_application,
+    lookups_by,
+)
 
 
 def tags_of(*dags: str) -> list[tuple[str, str]]:
@@ -88,3 +95,39 @@ def test_database_is_asked_again_after_a_while() -> None:
         known.get()
 
     assert asked == [0.0, 16.0]
+
+
+@pytest.mark.parametrize(
+    ("tags", "who"),
+    [
+        pytest.param([], "operators", id="nothing-said"),
+        pytest.param(["stateful-streams:deploy", "stateful-streams-lookups:viewers"], "viewers", id="viewers"),
+        pytest.param(
+            ["stateful-streams-lookups:viewers", "stateful-streams-lookups:nobody"], "nobody", id="the-fewest"
+        ),
+        pytest.param(["stateful-streams-lookups:everybody"], "nobody", id="no-such-word"),
+    ],
+)
+def test_who_may_look_values_up_is_what_the_dags_say_and_the_fewest_where_they_differ(
+    tags: list[str], who: str
+) -> None:
+    assert lookups_by(tags) == who
+
+
+DAGS = {"deploy": "orders_deploy", "operate": "orders_operate"}
+
+
+@pytest.mark.parametrize(
+    ("who", "may_start", "may"),
+    [
+        ("operators", ["deploy", "operate"], True),
+        ("operators", ["deploy"], False),
+        ("operators", [], False),
+        ("viewers", [], True),
+        ("nobody", ["deploy", "operate"], False),
+    ],
+)
+def test_values_are_looked_up_by_who_may_start_every_run_unless_the_deployment_says_otherwise(
+    who: str, may_start: list[str], may: bool
+) -> None:
+    assert may_look_up(Application(id="orders", dags=DAGS, lookups_by=who), may_start) is may

@@ -4,11 +4,13 @@ import { Actions } from "./Actions";
 import { usePolled } from "./api";
 import { ago, count } from "./format";
 import { Hosts } from "./Hosts";
+import { Lookup } from "./Lookup";
 import { PredictedRto } from "./Overview";
 import { Figure, Figures, Problem, Section, WordBadge } from "./Parts";
 import { Reasons } from "./Reasons";
 import { LeftOut, Stages } from "./Stages";
 import { Timeline } from "./Timeline";
+import { Topics } from "./Topics";
 import { Trend } from "./Trend";
 import type { ApplicationAnswer } from "./types";
 
@@ -32,7 +34,7 @@ export const Application = ({ id }: { readonly id: string }) => {
   if (data === undefined) {
     return problem === undefined ? <Text>Asking…</Text> : <Problem>{problem}</Problem>;
   }
-  const { application: details, may_start: mayStart, timeline } = data;
+  const { application: details, may_look_up: mayLookUp, may_start: mayStart, timeline } = data;
   return (
     <Box data-testid="application">
       {problem === undefined ? undefined : <Problem>{problem}</Problem>}
@@ -76,6 +78,8 @@ export const Application = ({ id }: { readonly id: string }) => {
           <Timeline events={timeline} />
           <Trend details={details} />
           <Stages details={details} />
+          {mayLookUp ? <Lookup details={details} /> : undefined}
+          <Topics found={details.topics} />
           <LeftOut letters={details.dead_letters ?? []} />
         </>
       )}

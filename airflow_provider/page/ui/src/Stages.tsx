@@ -1,6 +1,7 @@
 import { Box, Heading, Text } from "@chakra-ui/react";
 
 import { count, time } from "./format";
+import { Graph } from "./Graph";
 import { Figure, Figures, Section } from "./Parts";
 import type { DeadLetters, Details, Edge, Stage } from "./types";
 
@@ -41,7 +42,9 @@ export const Stages = ({ details }: { readonly details: Details }) => (
       <Text color="fg.muted" fontSize="sm">
         The job was not described: the deploy DAG does that for one whose topics its job file names.
       </Text>
-    ) : undefined}
+    ) : (
+      <Graph details={details} />
+    )}
     {(details.stages ?? []).map((stage) => (
       <Box key={stage.number}>
         {(details.edges ?? [])

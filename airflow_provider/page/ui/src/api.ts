@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 
+import type { LookupAnswer } from "./types";
+
 /** An address below that of Airflow's UI, which may lie below a path. */
 export const address = (path: string): string => new URL(path, document.baseURI).href;
 
@@ -73,13 +75,23 @@ export function usePolled<T>(path: string, everyMs: number): Polled<T> {
   return polled;
 }
 
-/** Start a run of a DAG by Airflow's own API, which decides whether the user may. */
-export async function startRun(dagId: string, conf: Record<string, unknown>): Promise<string> {
-  const answer = await fetch(address(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`), {
+async function post(path: string, body: unknown): Promise<unknown> {
+  const answer = await fetch(address(path), {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ logical_date: null, conf }),
+    body: JSON.stringify(body),
   });
   if (!answer.ok) throw new Error(await problemOf(answer));
-  return ((await answer.json()) as { dag_run_id: string }).dag_run_id;
+  return answer.json();
+}
+
+/** What a store holds of a key. The key is not in the address, which proxies log. */
+export const lookUp = async (id: string, store: string, key: string[]): Promise<LookupAnswer> =>
+  (await post(`stateful-streams/api/applications/${encodeURIComponent(id)}/lookup`, { key, store })) as LookupAnswer;
+
+/** Start a run of a DAG by Airflow's own API, which decides whether the user may. */
+export async function startRun(dagId: string, conf: Record<string, unknown>): Promise<string> {
+  const body = { logical_date: null, conf };
+  const run = await post(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, body);
+  return (run as { dag_run_id: string }).dag_run_id;
 }

@@ -79,6 +79,7 @@ export interface Stage {
   steps: string[];
   operation: string | null;
   store: string | null;
+  key: string[];
   outputs: string[];
   records_per_s: number;
   source_lag_records: number | null;
@@ -131,6 +132,25 @@ export interface DeadLetters {
   problem?: string;
 }
 
+export interface TopicFindings {
+  at_ms: number;
+  problem: string | null;
+  findings: { topic: string; problem: string; fix: string; command: string | null }[];
+}
+
+export interface LookupAnswer {
+  store: string;
+  key: string[];
+  found: {
+    task: string;
+    instance: string;
+    stands: string;
+    states: { name: string; value: string }[];
+    complete: boolean;
+  }[];
+  unknown: Record<string, string>;
+}
+
 /** What lies behind the card is missing while nothing could be read. */
 export interface Details extends Card {
   generation?: number | null;
@@ -143,12 +163,14 @@ export interface Details extends Card {
   held_time?: string[];
   uneven_load?: string | null;
   dead_letters?: DeadLetters[];
+  topics?: TopicFindings | null;
 }
 
 export interface ApplicationAnswer {
   application: Details;
   timeline: Event[];
   may_start: string[];
+  may_look_up: boolean;
 }
 
 export interface Point {
