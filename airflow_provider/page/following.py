@@ -158,7 +158,8 @@ class FollowedApplication:
             read, since_ms = self._read(connection, view), None
             while not self._over:
                 now = time.monotonic()
-                due = now - read.at > _READ_EVERY_S or (self._closely and not read.closely)
+                more = self._closely and (not read.closely or view.job != read.topics_of)
+                due = now - read.at > _READ_EVERY_S or more
                 if due or _incidents(view) != read.incidents:
                     read = self._read(connection, view, read)
                 silent = heartbeats.silent(view, now)

@@ -77,9 +77,7 @@ class Lookup:
 
 def stands(copy: CopyAnswer) -> str:
     """Who says it, and of when it is, in words."""
-    at = (
-        "before the first commit" if copy.commit_at is None else f"of the commit at changelog offset {copy.commit_at:,}"
-    )
+    at = "before its first commit" if copy.commit_at is None else f"of the commit at offset {copy.commit_at:,}"
     if copy.committed_at_ms is not None:
         at += f", {utc(copy.committed_at_ms)}"
     if copy.source_offset is not None:
@@ -212,13 +210,22 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
             unknown[task] = _why(tasks.get(task, TaskAssignment(None)), copies.get(task, {}), busy)
         elif of[best].states:
             found[task] = FoundCopy(instance=best, copy=of[best])
-        elif _owns(of[best]) or of[best].lag_records == 0:
-            absent.append(task)
+        elif (why := _not_all(of[best])) is not None:
+            unknown[task] = f"{best} holds nothing of it, and {why}"
         else:
-            lag = of[best].lag_records
-            behind = "has not said how far it is behind" if lag is None else f"is {lag:,} records behind"
-            unknown[task] = f"{best} holds nothing of it, and {behind}"
+            absent.append(task)
     return Lookup(store=question.store, key=question.key, found=found, absent=tuple(absent), unknown=unknown)
+
+
+def _not_all(copy: CopyAnswer) -> str | None:
+    """Why a copy without the key does not say that it is absent; None where it does."""
+    if not copy.complete:
+        return "was not looked through to its end: it keeps very many windows"
+    if _owns(copy) or copy.lag_records == 0:
+        return None
+    return (
+        "does not know how far it is behind" if copy.lag_records is None else f"is {copy.lag_records:,} records behind"
+    )
 
 
 def _problems(answers: Iterable[Answer]) -> dict[str, str]:

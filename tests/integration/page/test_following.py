@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment, TaskAssignment
 from airflow_provider.control.records.incident import Watcher
+from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.codec import Value, to_key, to_value, topic_of
 from airflow_provider.control.topics.publisher import publish_by
@@ -74,6 +75,30 @@ def test_application_is_followed_from_before_its_first_deployment_on(
 
     wait_until(lambda: said(followed)["standbys_warm"] == 1, 30, "it to see the standby")
     assert said(followed)["word"] == "degraded"  # nobody watches
+
+
+def test_topics_are_looked_at_when_somebody_looks_closely_and_when_the_job_changes(
+    bootstrap_servers: str, application_id: str, follow: Callable[..., FollowedApplication]
+) -> None:
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure(control_specs(application_id))
+    followed = follow(Application(id=application_id, dags={}), lambda _: connection)
+
+    def topics() -> Any:
+        return json.loads(followed.answers(closely=True).details).get("topics")
+
+    wait_until(topics, 60, "them to be looked at")
+    assert "The job was not described" in topics()["problem"]
+
+    job = JobDescription.of_topics(application_id, stores=())
+    write_control(connection, application_id, job)
+    wait_until(lambda: (topics() or {}).get("findings"), 60, "the topics of the job to be looked at")
+
+    missing = [f"{application_id}-{name}" for name in ("history", "metrics", "lookups")]
+    repair = f"stateful-streams topics repair {application_id} --apply    # create"
+    assert [(one["topic"], one["command"]) for one in topics()["findings"]] == [
+        (name, f"{repair} {name} with 1 partition(s)") for name in missing
+    ]
 
 
 def test_connection_that_is_missing_is_said_and_looked_up_again(

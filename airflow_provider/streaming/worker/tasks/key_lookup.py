@@ -33,7 +33,7 @@ def look_up(task: Task, group: bytes, until: float) -> CopyAnswer:
     """What a copy holds of a group. Whatever goes wrong is its `problem`: nothing of the task depends on it.
 
     Args:
-        until: monotonic seconds; nothing is looked up after it.
+        until: monotonic seconds; what is not looked up by then is left out.
     """
     status, position = task.status(), task.replica.position
     answer = CopyAnswer(
@@ -50,7 +50,7 @@ def look_up(task: Task, group: bytes, until: float) -> CopyAnswer:
         return dataclasses.replace(answer, problem="it is asked for more than it looks up beside its work")
     try:
         record = task.commit_record
-        states, complete = _states(task, group, record)
+        states, complete = _states(task, group, record, until)
     except Exception as error:  # a job that would misread the state, a value that cannot be shown
         return dataclasses.replace(answer, problem=error_text(error))
     committed_at_ms = None if record is None else record.committed_at_ms
@@ -61,14 +61,14 @@ def _last_commit_at(position: ChangelogPosition) -> int | None:
     return position.commit_at if position.own_commit_at is None else position.own_commit_at
 
 
-def _states(task: Task, group: bytes, record: CommitRecord | None) -> tuple[tuple[KeptState, ...], bool]:
+def _states(task: Task, group: bytes, record: CommitRecord | None, until: float) -> tuple[tuple[KeptState, ...], bool]:
     replica, operation = task.replica, task.operation
     if replica.store.in_bulk_load_mode(replica.name):
         raise StateError("its store is being restored, and cannot be read meanwhile")
     if task.state is not TaskState.RUNNING:  # what another version of the job wrote is read as its owner would
         signature = continued_signature(task.job, record)
         operation = task.job.operation if signature is None else task.job.operation.going_on(signature)
-    pairs, complete = _pairs(operation, replica, group)
+    pairs, complete = _pairs(operation, replica, group, until)
     stored = StoredStates(pairs, task.job.input.columns, StreamTime.after(record), replica.get_many)
     states, room = list[KeptState](), _MOST_CHARS
     for of, name, value in operation.read_states(stored):
@@ -82,14 +82,18 @@ def _states(task: Task, group: bytes, record: CommitRecord | None) -> tuple[tupl
     return tuple(states), complete
 
 
-def _pairs(operation: Operation, replica: Replica, group: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
+def _pairs(
+    operation: Operation, replica: Replica, group: bytes, until: float
+) -> tuple[list[tuple[bytes, bytes]], bool]:
     """What the store keeps of a group, and whether that is all of it."""
-    ranges, times = operation.ranges_of(group), _times(replica) if operation.timed else None
+    ranges, times = operation.ranges_of(group), _times(replica, until) if operation.timed else None
     if times is not None:
         prefixes = [time_prefix(one) for one in times[:_MOST_TIMES]]
         ranges = [(prefix + begin, prefix + end) for prefix in prefixes for begin, end in ranges]
     found, read = list[tuple[bytes, bytes]](), 0
     for begin, end in ranges:
+        if time.monotonic() > until:
+            return found, False
         for key, value in replica.range(begin, end):
             read += 1
             if read > _MOST_PAIRS:
@@ -99,10 +103,10 @@ def _pairs(operation: Operation, replica: Replica, group: bytes) -> tuple[list[t
     return found, times is None or len(times) <= _MOST_TIMES
 
 
-def _times(replica: Replica) -> list[int]:
+def _times(replica: Replica, until: float) -> list[int]:
     """The times that the keys of a store begin with, ascending; one more than `_MOST_TIMES` at the most."""
     found = list[int]()
-    while len(found) <= _MOST_TIMES:
+    while len(found) <= _MOST_TIMES and time.monotonic() <= until:
         begin = time_prefix(found[-1] + 1) if found else b""
         pair = next(replica.range(begin, _LAST), None)
         if pair is None:

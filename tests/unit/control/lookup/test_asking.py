@@ -71,11 +71,21 @@ def test_copy_that_is_furthest_counts_while_nobody_runs_the_task() -> None:
     assert found.found == {FIRST: FoundCopy(instance="c", copy=copy)}
 
 
-def test_copy_that_is_behind_does_not_say_that_a_key_is_absent() -> None:
-    found = of(said(b=standby(FIRST, lag_records=1_200)), {FIRST: TaskAssignment("a", ("b",))})
+@pytest.mark.parametrize(
+    ("copy", "why"),
+    [
+        pytest.param(standby(FIRST, lag_records=1_200), "is 1,200 records behind", id="behind"),
+        pytest.param(standby(FIRST, lag_records=None), "does not know how far it is behind", id="not-known"),
+        pytest.param(
+            owner(FIRST, complete=False), "was not looked through to its end: it keeps very many windows", id="not-all"
+        ),
+    ],
+)
+def test_copy_that_may_lack_something_does_not_say_that_a_key_is_absent(copy: CopyAnswer, why: str) -> None:
+    found = of(said(b=copy), {FIRST: TaskAssignment("b", ("a",))})
 
     assert (found.found, found.absent) == ({}, ())
-    assert found.unknown == {FIRST: "b holds nothing of it, and is 1,200 records behind"}
+    assert found.unknown == {FIRST: f"b holds nothing of it, and {why}"}
 
 
 @pytest.mark.parametrize(
