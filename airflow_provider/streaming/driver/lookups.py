@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -19,6 +20,10 @@ from airflow_provider.streaming.worker.tasks.plan import KeyLookup, LookedUp
 log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.05
+"""How long an answer of a slot may wait."""
+_CALM_POLL_S: Final = 1.0
+_CALM_AFTER_S: Final = 10.0
+"""After a question its answers have come, or nobody waits for them any more."""
 _PAUSE_S: Final = 5.0
 _TRY_AGAIN_S: Final = 60.0
 """Where a person has to do something."""
@@ -126,9 +131,10 @@ class LookupService:
         self._stopped.wait(_PAUSE_S if class_of(error) is ErrorClass.TRANSIENT else _TRY_AGAIN_S)
 
     def _serve(self, channel: Channel) -> None:
-        heard_at = time.monotonic()
+        heard_at, asked_at = time.monotonic(), -math.inf
         while not self._stopped.is_set():
-            record = channel.receive(_POLL_S)
+            calm = time.monotonic() - asked_at > _CALM_AFTER_S
+            record = channel.receive(_CALM_POLL_S if calm else _POLL_S)
             self._logged = ""
             if isinstance(record, Question) and (refused := self._ask(record)) is not None:
                 channel.send(refused)
@@ -136,7 +142,7 @@ class LookupService:
                 for answer in self._answers(self._found.get()):
                     channel.send(answer)
             if record is not None:
-                heard_at = time.monotonic()
+                heard_at = asked_at = time.monotonic()
             elif time.monotonic() - heard_at > _SILENT_S:
                 heard_at = time.monotonic()
                 if channel.stalled:
