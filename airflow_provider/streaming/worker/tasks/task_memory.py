@@ -53,10 +53,6 @@ class RecentLateness:
         self._seen.append((self._clock(), lateness))
         self._forget()
 
-    def clear(self) -> None:
-        """Begin anew."""
-        self._seen.clear()
-
     @property
     def avg_and_max_ms(self) -> tuple[float, int] | tuple[None, None]:
         """The mean and the greatest; None where there was no row."""
@@ -90,7 +86,7 @@ class Ownership:
         """Seconds of processing since the promotion, without those of commits."""
         self.commit_s = 0.0
         """Seconds of these commits."""
-        self.lateness: Final = RecentLateness()
+        self.lateness = RecentLateness()
         """Of the rows of these commits."""
         self._lost_at: float | None = None
 
@@ -101,7 +97,7 @@ class Ownership:
         self.resumed_offset = None
         self.processed = self.commits = 0
         self.process_s = self.commit_s = 0.0
-        self.lateness.clear()
+        self.lateness = RecentLateness()
 
     def take(self) -> None:
         """Every earlier owner is fenced."""
