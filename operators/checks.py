@@ -30,13 +30,18 @@ from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import InstanceError, TopicMissingError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
-from airflow_provider.operators.control import ControlOperator, failover_dag_problem, skip_before_deployment
+from airflow_provider.operators.control import (
+    ControlLineageOperator,
+    ControlOperator,
+    failover_dag_problem,
+    skip_before_deployment,
+)
 
 _HISTORY_MS: Final = 180 * 86_400_000
 """What is older says little of today's application."""
 
 
-class CheckSloOperator(ControlOperator):
+class CheckSloOperator(ControlLineageOperator):
     """Fails, with figures, when an application does not keep what it promises.
 
     Besides the limits: every task runs on a living instance without an error and has its warm standbys, no incident is

@@ -15,10 +15,13 @@ from airflow_provider.bases.deferrable_control import DeferrableControl
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.history.builder import note_history
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome
+from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.names import assignment_topic, metrics_topic, status_topic
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors.base import OperatorLineage
+
     from airflow_provider.control.records.history import HistoryRecord
     from airflow_provider.control.topics.publisher import AssignmentPublisher
 
@@ -89,6 +92,29 @@ class ControlOperator(DeferrableControl):
         for record in records:
             if record.id == id:
                 self.note_history([dataclasses.replace(record, outcome=outcome, reason=reason, ended_at_ms=now_ms())])
+
+
+class ControlLineageOperator(ControlOperator):
+    """Base of those whose events of OpenLineage have the application's topics as datasets.
+
+    Airflow's provider for OpenLineage, where it is installed and set up, asks at the start and the end of each try.
+    Else nothing of this is called, and nothing of OpenLineage imported.
+    """
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Sources and sinks of the job as Kafka keeps it; none where it is not known, as before it is deployed."""
+        from airflow_provider.hooks.openlineage import lineage_of_job
+
+        try:
+            job = self.hook.read(self.application_id).job
+        except StatefulStreamsError as error:
+            self.log.info("No lineage of %s is told: %s", self.application_id, error)
+            job = None
+        return lineage_of_job(self.hook.connection.bootstrap_servers, job)
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
+        """The same, as it is then; of a try that failed, too."""
+        return self.get_openlineage_facets_on_start()
 
 
 def skip_before_deployment(hook: KafkaStreamsHook, application_id: str, deploy_dag_id: str | None) -> None:

@@ -26,7 +26,7 @@ from airflow_provider.errors import ConfigurationError, InstanceError
 from airflow_provider.kafka.names import check_name
 from airflow_provider.launch.job_file import check_job_file, sha256_of
 from airflow_provider.links import InstanceLogLink, SparkUiLink
-from airflow_provider.operators.control import ControlOperator
+from airflow_provider.operators.control import ControlLineageOperator
 from airflow_provider.operators.supervised_instance import (
     RESTARTING,
     SupervisedInstance,
@@ -46,7 +46,7 @@ _SHUTDOWN_S: Final = 20.0
 _LOG_MIN_BYTES: Final = 1 << 20
 
 
-class DeployInstanceOperator(ControlOperator):
+class DeployInstanceOperator(ControlLineageOperator):
     """Starts an instance, or attaches to the one that lives, and waits until it is up, or as long as it lives.
 
     The instance outlives the task: it ends only when it is asked to, when it fails, or with its host. Running this
@@ -106,9 +106,9 @@ class DeployInstanceOperator(ControlOperator):
     """
 
     template_fields: Sequence[str] = (
-        *ControlOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id", "conf",
-        "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes", "instance_kafka_conn_id",
-        "placement", "python",
+        *ControlLineageOperator.template_fields, "instance", "application", "state_dir", "run_dir", "spark_conn_id",
+        "conf", "application_args", "env_vars", "on_change", "run_max_folders", "log_max_bytes",
+        "instance_kafka_conn_id", "placement", "python",
     )  # fmt: skip
     operator_extra_links = (InstanceLogLink(), SparkUiLink())
 

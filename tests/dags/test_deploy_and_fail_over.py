@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider.control.records.job_description import JobDescription, JobTopic, TopicKind, TopicRows
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
+from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
@@ -30,7 +32,7 @@ FAKE_INSTANCE = Path(__file__).parents[1] / "integration" / "airflow" / "fake_in
 FILE = """
 from airflow_provider import Instance, stream_dags
 
-for application_id, instances in (("dag", "ab"), ("two", "abc")):
+for application_id, instances in (("dag", "ab"), ("two", "abc"), ("lineage", "ab")):
     stream_dags(
         application_id,
         job={job!r},
@@ -134,6 +136,55 @@ def test_application_is_deployed_and_fails_over(cluster: KafkaConnection, run: R
     assert moved.statuses["b"].incarnation == after.statuses["b"].incarnation
     assert (states["replace_a"], states["replace_b"]) == ("skipped", "skipped")
     assert states["report"] == "success"
+
+
+@pytest.mark.long
+def test_events_of_openlineage_have_the_topics_as_datasets(
+    cluster: KafkaConnection, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the listener of its provider, which writes its events into a file."""
+    from airflow.providers.openlineage.plugins.listener import OpenLineageListener
+    from airflow.sdk.listener import get_listener_manager
+
+    told = tmp_path / "events.json"
+    transport = {"type": "file", "log_file_path": str(told), "append": True}
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps(transport))
+    manager, listener = get_listener_manager(), OpenLineageListener()
+
+    def events() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in told.read_text().splitlines()]
+
+    manager.add_listener(listener)
+    try:
+        run("lineage_deploy")
+        # Nobody has described this job.
+        assert all(not event["inputs"] and not event["outputs"] for event in events())
+        source = JobTopic(name="dag-source", kind=TopicKind.SOURCE, stage=0)
+        sink = JobTopic(name="lineage-sink", kind=TopicKind.SINK, stage=0)
+        made = TopicRows(columns={"n": "BIGINT"}, sources=("dag-source",), made_of={"n": {"dag-source": ("m",)}})
+        job = JobDescription(application_id="lineage", stages=(), topics=(source, sink), rows={"lineage-sink": made})
+        write_control(cluster, "lineage", job)
+        told.unlink()
+        run("lineage_deploy")
+        # Nobody watches, so a promise is broken.
+        run("lineage_monitor", "failed")
+    finally:
+        manager.pm.unregister(listener)
+
+    expected = (f"kafka://{cluster.bootstrap_servers}", "dag-source")
+    seen = dict[str, dict[str, dict[str, Any]]]()
+    for event in events():
+        seen.setdefault(event["job"]["name"], {})[event["eventType"]] = event
+    deployed, checked = seen["lineage_deploy.deploy_a"], seen["lineage_monitor.check_slo"]
+    assert {"START", "COMPLETE"} <= deployed.keys()
+    assert {"START", "FAIL"} <= checked.keys()
+    for event in (*deployed.values(), *checked.values()):
+        assert [(one["namespace"], one["name"]) for one in event["inputs"]] == [expected]
+        (written,) = event["outputs"]
+        (field,) = written["facets"]["columnLineage"]["fields"]["n"]["inputFields"]
+        assert (written["name"], field["namespace"], field["name"], field["field"]) == ("lineage-sink", *expected, "m")
+    # Another operator reads and writes none of these topics.
+    assert not any(event["inputs"] for event in seen["lineage_deploy.assign_tasks"].values())
 
 
 @pytest.mark.long

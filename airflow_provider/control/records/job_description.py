@@ -88,6 +88,22 @@ class StageDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TopicRows:
+    """The rows in a source or a sink, as far as the job says it.
+
+    Args:
+        columns: by name, their types in Spark DDL, empty where only Spark knows one; none where they are not known.
+        sources: of a sink, the topics that its rows are made of.
+        made_of: of a sink, by column and source topic, the columns that it is made of: of none a constant, or a count
+            of rows. A column that is missing here is made in a way that is not known.
+    """
+
+    columns: Mapping[str, str]
+    sources: tuple[str, ...] = ()
+    made_of: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobDescription:
     """All of a job that does not depend on who runs it.
 
@@ -102,6 +118,7 @@ class JobDescription:
             are in a topic with that number.
         left: stages that it had before it was changed and that may be put back as they were, since none that fed them
             over an internal topic went on without them.
+        rows: by source and sink, its rows; empty where an earlier version of this package described it.
     """
 
     application_id: str
@@ -110,6 +127,7 @@ class JobDescription:
     gone: tuple[str, ...] = ()
     stages_gone: Mapping[int, str] = field(default_factory=dict)
     left: tuple[StageDescription, ...] = ()
+    rows: Mapping[str, TopicRows] = field(default_factory=dict)
 
     @classmethod
     def of_topics(

@@ -159,6 +159,9 @@ class WorkStatus:
         commits_per_s: lately.
         process_latency_ns: nanoseconds of processing an input record, lately; None where none was processed.
         commit_latency_ms: milliseconds of a commit, lately; None where there was none.
+        lateness_avg_ms: by how much the rows were behind the stream time, lately: their mean in milliseconds; None
+            where none was processed, without event time, and where the instance's version does not report it.
+        lateness_max_ms: of the row that was furthest behind.
     """
 
     commits: int = 0
@@ -167,6 +170,8 @@ class WorkStatus:
     commits_per_s: float = 0.0
     process_latency_ns: float | None = None
     commit_latency_ms: float | None = None
+    lateness_avg_ms: float | None = None
+    lateness_max_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -307,6 +307,12 @@ METRICS: Final[tuple[Metric, ...]] = (
            _active(lambda s: s.source.stalled_s)),
     Metric(_T, "watermark", "ms", _G, "event time up to which all is over, since 1970",
            _active(lambda s: s.time.watermark_ms)),
+    Metric(_T, "record-lateness-avg", "ms", _G,
+           "by how much records were behind the stream time, over five seconds: their mean; none while there is no "
+           "input, and without event time",
+           _active(lambda s: s.work.lateness_avg_ms), kafka=True),
+    Metric(_T, "record-lateness-max", "ms", _G, "of the record that was furthest behind, over five seconds",
+           _active(lambda s: s.work.lateness_max_ms), kafka=True),
     Metric(_T, "timers", "{timer}", _G, "timers of a `process()` that are set and have not fired",
            _active(lambda s: {kind: count.number for kind, count in s.timers.items()}), tag="kind"),
     Metric(_T, "restore-rate", "{record/s}", _G, "changelog records a second of the restore that is under way",

@@ -97,6 +97,9 @@ class RecentRate:
                 commits_per_s=round(commits / passed_s, 2) if passed_s > 0 else 0.0,
                 process_latency_ns=round(1e9 * process_s / records, 1) if records else None,
                 commit_latency_ms=round(1e3 * commit_s / commits, 2) if commits else None,
+                # A worker that has nothing to do reports nothing newer.
+                lateness_avg_ms=work.lateness_avg_ms if records else None,
+                lateness_max_ms=work.lateness_max_ms if records else None,
             ),
         )
 

@@ -66,11 +66,39 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     Returns:
         By row, and the time of the task after them.
     """
-    seen = np.maximum.accumulate(event_ms)
-    if before.stream_time_ms is not None:
-        seen = np.maximum(seen, before.stream_time_ms)
+    seen = _stream_times(event_ms, before)
     marks = np.maximum(seen - delay_ms, before.mark_ms)
     return marks, StreamTime(int(seen[-1]), int(marks[-1]))
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How far rows were behind the stream time.
+
+    Args:
+        rows: how many.
+        total_ms: of all of them together.
+        max_ms: of the one that was furthest behind.
+    """
+
+    rows: int
+    total_ms: float
+    max_ms: int
+
+
+def lateness(event_ms: Ints, before: StreamTime) -> Lateness:
+    """How far each row was behind the greatest event time up to it: 0 for one that moves time, as in Kafka Streams.
+
+    Args:
+        event_ms: of the rows, epoch ms, in the order of the offsets; at least one.
+    """
+    behind = _stream_times(event_ms, before) - event_ms
+    return Lateness(len(behind), float(behind.sum(dtype=np.float64)), int(behind.max()))
+
+
+def _stream_times(event_ms: Ints, before: StreamTime) -> Ints:
+    seen: Ints = np.maximum.accumulate(event_ms)
+    return seen if before.stream_time_ms is None else np.maximum(seen, before.stream_time_ms)
 
 
 def known(mark: int) -> int | None:

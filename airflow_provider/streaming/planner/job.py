@@ -27,6 +27,7 @@ from airflow_provider.state.kind import StoreKind
 from airflow_provider.state.options import RocksDBOptions
 from airflow_provider.state.state_store import StateStore
 from airflow_provider.streaming.language.join import Join
+from airflow_provider.streaming.language.lineage import lineage_of
 from airflow_provider.streaming.language.result import NamedOutput
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
@@ -378,7 +379,8 @@ class StatefulJob:
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
-        return describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
+        described = describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
+        return dataclasses.replace(described, rows=lineage_of(self.sinks))
 
     def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """Its stages, topics and stores, for people, without Spark or Kafka.

@@ -459,3 +459,26 @@ def test_record_without_a_time_is_left_out_beside_one_that_fails() -> None:
         tester.pipe_inputs(rows)
         assert tester.counts.failed == 2
     check_batching(job, rows)
+
+
+def test_lateness_is_that_of_all_rows_which_were_committed_the_late_ones_among_them() -> None:
+    job = job_of(window("at", "10 seconds"), "0 seconds").on_error("skip")
+
+    with JobTester(job) as tester:
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert task.status().work.lateness_max_ms is None
+        tester.pipe_inputs([{"customer": "a", "amount": 1, "at": at} for at in (20_000, 19_000)])
+        tester.pipe_inputs([{"customer": "a", "amount": 1, "at": at} for at in (4_000, 30_000, None)])
+        work = task.status().work
+        assert tester.counts.late == 2
+
+    assert (work.lateness_avg_ms, work.lateness_max_ms) == ((1_000 + 16_000) / 4, 16_000)
+
+
+def test_rows_of_which_no_operation_reads_the_time_have_no_lateness() -> None:
+    with JobTester(
+        job_of_result(stream("orders", schema=SCHEMA, key="customer").group_by("customer").aggregate(*RESULTS))
+    ) as tester:
+        tester.pipe_inputs([{"customer": "a", "amount": 1, "at": at} for at in (20, 10)])
+        (task,) = tester._active.tasks.values()  # noqa: SLF001
+        assert task.status().work.lateness_avg_ms is None

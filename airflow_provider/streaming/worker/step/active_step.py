@@ -29,7 +29,7 @@ from airflow_provider.state.time_segments import time_prefix
 from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader, without_records
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Lateness, StreamTime, lateness
 from airflow_provider.streaming.operations.timer_counts import timer_counts
 from airflow_provider.streaming.operations.upstream_time import UpstreamTime, without_marks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
@@ -87,6 +87,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int 
         records=count_records(rows),
         filtered=dict(Counter(filtered) + Counter(done.changes.dropped)),
         failed=len({failure.offset for failure in failures}),
+        lateness=done.lateness,
         dead_letters=_dead_letters(task, kept, failures),
     )
     # 4. one transaction in Kafka, 5. the same in the store
@@ -267,6 +268,7 @@ class Attempt:
         state: what was read for them.
         sure: the records that fail whatever lies beside them.
         unsure: those that fail beside the others.
+        lateness: of the rows, the late ones among them; None where they have no event time, and of none.
     """
 
     batch: Batch
@@ -274,6 +276,7 @@ class Attempt:
     changes: Changes = _NOTHING
     sure: list[Failure]
     unsure: list[Failure] = field(default_factory=list)
+    lateness: Lateness | None = None
 
 
 def processed(
@@ -366,7 +369,9 @@ def _attempt(
     for failed in changes.failed:
         failure = Failure.of(failed.offset, _named(task, failed, rows), failed.__cause__ or failed)
         (sure if failed.alone else unsure).append(failure)
-    return Attempt(batch=batch, state=state, changes=changes, sure=sure, unsure=unsure)
+    timed = job.input.event_time is not None and rows.num_rows > 0
+    behind = lateness(rows.column(EVENT_MS).to_numpy(), before) if timed else None
+    return Attempt(batch=batch, state=state, changes=changes, sure=sure, unsure=unsure, lateness=behind)
 
 
 def _named(task: Task, error: FunctionError, rows: pa.Table) -> ProcessError | RecordTooLargeError:

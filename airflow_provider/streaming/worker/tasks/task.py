@@ -326,7 +326,7 @@ class Task:
             )
         began = time.monotonic()
         self.committer.commit(result, self.commit_record, self.plan.generation, group)
-        self.ownership.count_commit(result.records, time.monotonic() - began)
+        self.ownership.count_commit(result.records, time.monotonic() - began, result.lateness)
         if not self.committer.reusable:
             self.drop_producer()
 

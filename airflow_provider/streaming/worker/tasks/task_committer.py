@@ -24,7 +24,7 @@ from airflow_provider.state.digest import DIGEST_MASK, RunningDigest, sum_of_dig
 from airflow_provider.state.position import ChangelogPosition, Position
 from airflow_provider.state.time_segments import MAX_SPANS, TimeSegments, TimeSpans
 from airflow_provider.streaming.operations.batch import Changes
-from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.operations.stream_time import Lateness, StreamTime
 from airflow_provider.streaming.planner.stage_spec import ASIDE, Aside, StageSpec
 from airflow_provider.streaming.worker.tasks.kafka_clients import KafkaClients, TaskProducer
 
@@ -38,6 +38,7 @@ class BatchResult:
         failed: how many of them were left out because they cannot be processed.
         dead_letters: those of them that go to the dead-letter topic.
         late: as of `operations.operation.Batch`.
+        lateness: of the rows, those that are late among them; None where they have no event time, and without any.
         digest_change: what the new state adds to the store's digest, by segment (`state.digest`).
         source_offset: up to where its source is processed; None where nothing of it is.
         time: of the task after them.
@@ -52,6 +53,7 @@ class BatchResult:
     failed: int = 0
     dead_letters: Sequence[DeadLetter] = ()
     late: int = 0
+    lateness: Lateness | None = None
     digest_change: Mapping[int, int] = field(default_factory=dict)
     time: StreamTime = field(default_factory=StreamTime)
     expired_before_ms: int | None = None

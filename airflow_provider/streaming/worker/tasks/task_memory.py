@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,9 +30,42 @@ from airflow_provider.control.records.task_state import Role
 from airflow_provider.error_decision import retry_pause_s
 from airflow_provider.error_text import error_text
 from airflow_provider.kafka.partitioners import PARTITIONERS
-from airflow_provider.streaming.operations.stream_time import StreamTime
+from airflow_provider.streaming.operations.stream_time import Lateness, StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
+
+_RECENT_S: Final = 5.0
+
+
+class RecentLateness:
+    """How far behind the stream time the rows of the last five seconds were.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, Lateness]] = deque()
+
+    def add(self, lateness: Lateness) -> None:
+        """Of the rows that were committed now."""
+        self._seen.append((self._clock(), lateness))
+        self._forget()
+
+    @property
+    def avg_and_max_ms(self) -> tuple[float, int] | tuple[None, None]:
+        """The mean and the greatest; None where there was no row."""
+        self._forget()
+        seen = [lateness for _, lateness in self._seen]
+        if not seen:
+            return None, None
+        mean_ms = sum(one.total_ms for one in seen) / sum(one.rows for one in seen)
+        return round(mean_ms, 1), max(one.max_ms for one in seen)
+
+    def _forget(self) -> None:
+        while self._seen and self._clock() - self._seen[0][0] > _RECENT_S:
+            self._seen.popleft()
 
 
 class Ownership:
@@ -52,6 +86,8 @@ class Ownership:
         """Seconds of processing since the promotion, without those of commits."""
         self.commit_s = 0.0
         """Seconds of these commits."""
+        self.lateness = RecentLateness()
+        """Of the rows of these commits."""
         self._lost_at: float | None = None
 
     def begin(self) -> None:
@@ -61,6 +97,7 @@ class Ownership:
         self.resumed_offset = None
         self.processed = self.commits = 0
         self.process_s = self.commit_s = 0.0
+        self.lateness = RecentLateness()
 
     def take(self) -> None:
         """Every earlier owner is fenced."""
@@ -70,10 +107,12 @@ class Ownership:
         """The store is restored."""
         self.resumed_offset = source_offset
 
-    def count_commit(self, rows: int, took_s: float) -> None:
+    def count_commit(self, rows: int, took_s: float, lateness: Lateness | None = None) -> None:
         """A transaction was committed; one without input records is no first one."""
         self.commits += 1
         self.commit_s += took_s
+        if lateness is not None:
+            self.lateness.add(lateness)
         if rows:
             self.first_commit_at_ms = self.first_commit_at_ms or now_ms()
             self.processed += rows
@@ -274,13 +313,20 @@ def open_task_status(
 
 def with_ownership(status: TaskStatus, ownership: Ownership, record: CommitRecord | None, job: StageSpec) -> TaskStatus:
     """A status with what the task did as the active one."""
+    lateness_avg_ms, lateness_max_ms = ownership.lateness.avg_and_max_ms
     return dataclasses.replace(
         status,
         source_offset=None if record is None else record.source_offset(job.input.topic),
         resumed_offset=ownership.resumed_offset,
         committed_generation=None if record is None else record.generation,
         processed_records=ownership.processed,
-        work=WorkStatus(commits=ownership.commits, process_s=ownership.process_s, commit_s=ownership.commit_s),
+        work=WorkStatus(
+            commits=ownership.commits,
+            process_s=ownership.process_s,
+            commit_s=ownership.commit_s,
+            lateness_avg_ms=lateness_avg_ms,
+            lateness_max_ms=lateness_max_ms,
+        ),
         filtered_records={} if record is None else record.filtered,
         failed_records=0 if record is None else record.failed,
         late_records=0 if record is None else record.late,

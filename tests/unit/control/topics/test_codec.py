@@ -10,7 +10,7 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Unanswered, Watcher
-from airflow_provider.control.records.status import InstanceState, InstanceStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, WorkStatus
 from airflow_provider.control.topics.codec import (
     FORMAT,
     Value,
@@ -92,6 +92,18 @@ def test_fields_that_a_newer_version_added_are_skipped(value: Value) -> None:
     assert apply(view, to_key(value), newer, 1)
 
     assert not view.unreadable
+
+
+def test_heartbeat_of_a_version_that_told_no_lateness_is_read() -> None:
+    told = WorkStatus(commits=3, lateness_avg_ms=2.5, lateness_max_ms=9)
+    heartbeat = msgspec.json.decode(to_value(instance("a", active(0, work=told))))
+    for name in ("lateness_avg_ms", "lateness_max_ms"):
+        del heartbeat["tasks"][0]["work"][name]
+    view = ControlView(APPLICATION)
+
+    assert apply(view, b"instance/a", msgspec.json.encode(heartbeat), 1)
+
+    assert view.statuses["a"].tasks[0].work == WorkStatus(commits=3)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)

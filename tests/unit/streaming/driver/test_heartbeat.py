@@ -76,11 +76,14 @@ def test_time_of_a_record_and_of_a_commit_is_that_of_the_last_seconds() -> None:
         return rate.with_rates(active(0, processed_records=records, work=WorkStatus(**work)), at).work
 
     assert seen(0.0, 0) == WorkStatus()
-    lately = seen(2.0, 1_000, commits=4, process_s=0.002, commit_s=0.1)
+    late = {"lateness_avg_ms": 2.5, "lateness_max_ms": 9}
+    lately = seen(2.0, 1_000, commits=4, process_s=0.002, commit_s=0.1, **late)
     assert (lately.commits_per_s, lately.process_latency_ns, lately.commit_latency_ms) == (2.0, 2_000.0, 25.0)
     assert (lately.commits, lately.process_s, lately.commit_s) == (4, 0.002, 0.1)
-    idle = seen(90.0, 1_000, commits=4, process_s=0.002, commit_s=0.1)
+    assert (lately.lateness_avg_ms, lately.lateness_max_ms) == (2.5, 9)
+    idle = seen(90.0, 1_000, commits=4, process_s=0.002, commit_s=0.1, **late)
     assert (idle.commits_per_s, idle.process_latency_ns, idle.commit_latency_ms) == (0.0, None, None)
+    assert (idle.lateness_avg_ms, idle.lateness_max_ms) == (None, None)
     next_owner = seen(91.0, 0, commits=1, commit_s=0.01)
     assert (next_owner.commits_per_s, next_owner.commit_latency_ms) == (0.0, None)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider.streaming.operations.operation import Batch
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, StreamTime, watermarks
+from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Lateness, StreamTime, lateness, watermarks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 
@@ -27,6 +27,19 @@ def test_longer_delay_reopens_nothing() -> None:
 
 def test_shorter_delay_counts_from_the_first_row_on() -> None:
     assert marks([1], 0, StreamTime(40, 30)) == ([40], StreamTime(40, 40))
+
+
+def test_lateness_is_the_time_behind_the_greatest_up_to_the_row_and_none_of_one_that_moves_it() -> None:
+    assert lateness(np.array([5, 3, 9, 1], np.int64), StreamTime()) == Lateness(4, 10.0, 8)
+    assert lateness(np.array([5, 3, 9, 1], np.int64), StreamTime(10, 8)) == Lateness(4, 22.0, 9)
+
+
+def test_lateness_of_many_rows_over_all_years_has_room() -> None:
+    years_ms = 300_000_000_000_000
+    found = lateness(np.zeros(400_000, np.int64), StreamTime(years_ms, None))
+
+    assert (found.rows, found.max_ms) == (400_000, years_ms)
+    assert found.total_ms == 400_000.0 * years_ms
 
 
 def joined_marks(

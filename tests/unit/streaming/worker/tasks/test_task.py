@@ -15,9 +15,11 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import RestorePhase, Role, TaskState
 from airflow_provider.errors import BrokerUnreachableError, ConfigurationError, FencedError
 from airflow_provider.streaming.operations.batch import Changes
+from airflow_provider.streaming.operations.stream_time import Lateness
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
+from airflow_provider.streaming.worker.tasks.task_memory import RecentLateness
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.builders import commit_of
 from tests.unit.streaming.worker.bench import (
@@ -448,3 +450,32 @@ def test_owner_says_from_which_source_offset_it_went_on(bench: Bench, log: InMem
     assert (status.resumed_offset, status.source_offset) == (5, 9)
     held(bench).demote(standby(0))
     assert held(bench).status().resumed_offset is None
+
+
+def test_lateness_is_that_of_the_last_five_seconds_weighed_by_rows() -> None:
+    now = 0.0
+    recent = RecentLateness(lambda: now)
+
+    def told(at: float) -> tuple[float | None, int | None]:
+        nonlocal now
+        now = at
+        return recent.avg_and_max_ms
+
+    assert told(0.0) == (None, None)
+    recent.add(Lateness(1, 90.0, 90))
+    now = 4.0
+    recent.add(Lateness(9, 10.0, 6))
+    assert told(4.0) == (10.0, 90)
+    assert told(5.1) == (1.1, 6)
+    assert told(9.1) == (None, None)
+
+
+def test_next_owner_counts_no_lateness_of_the_one_before(bench: Bench) -> None:
+    bench.hold(active(0))
+    held(bench).write(dataclasses.replace(result(b"1", 5), lateness=Lateness(2, 8.0, 7)), GROUP)
+    work = held(bench).status().work
+    assert (work.lateness_avg_ms, work.lateness_max_ms) == (4.0, 7)
+
+    held(bench).promote(active(0, 2))
+
+    assert held(bench).status().work.lateness_max_ms is None
