@@ -14,7 +14,7 @@ from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from airflow_provider.kafka.topic_spec import TopicSpec, control_specs, history_spec, metrics_spec
+from airflow_provider.kafka.topic_spec import TopicSpec, control_plane_specs
 
 FAKE_INSTANCE = Path(__file__).parents[1] / "airflow" / "fake_instance.py"
 
@@ -31,8 +31,7 @@ class Application:
         """Make its topics."""
         connection = KafkaConnection(bootstrap_servers)
         source = TopicSpec(name=f"{application_id}-source", partitions=2)
-        beside = [history_spec(application_id), metrics_spec(application_id)]
-        TopicAdmin(connection).ensure([source, *control_specs(application_id), *beside])
+        TopicAdmin(connection).ensure([source, *control_plane_specs(application_id)])
         return cls(application_id, connection)
 
     def write(self, *values: Value) -> None:
