@@ -468,7 +468,9 @@ def test_job_is_drawn_in_the_direction_of_its_records_and_no_box_covers_another(
         assert browser.count("[data-testid=drawing] [data-testid=rate]") == len(job.stages)
         assert browser.count("[data-testid=graph] [data-testid=stage]") == len(job.stages)
         assert browser.axe("[data-testid=graph]") == []
-        keep(browser, "graph")
+        if width == 1280:
+            browser.evaluate("document.querySelector('[data-testid=graph]').scrollIntoView()")
+            keep(browser, "graph")
 
 
 @pytest.mark.browser

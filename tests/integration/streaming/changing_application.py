@@ -69,6 +69,6 @@ class ChangingApplication(Accounts):
 
     def ends(self) -> dict[str, dict[int, int]]:
         """By topic of the application, where its partitions end; but for the control topics."""
-        control = tuple(f"-{name}" for name in ("assignment", "status", "history", "metrics"))
+        control = tuple(f"-{name}" for name in ("assignment", "status", "history", "metrics", "lookups"))
         names = (name for name in self.admin.names() if name.startswith(f"{self.id}-") and not name.endswith(control))
         return {name: ends_of(self.connection.bootstrap_servers, name) for name in sorted(names)}

@@ -205,4 +205,4 @@ def test_rights_that_are_taken_one_after_the_other_and_given_back_cost_no_result
     assert pages.status("i1").incarnation == launched
     assert len(records_of(servers, errors)) == unreadable
     used = {acl.name for acl in acls_of(Role.INSTANCE, pages.description) if acl.resource is Resource.TOPIC}
-    assert noticed >= used - {f"{pages.id}-{name}" for name in ("status", "metrics")}
+    assert noticed >= used - {f"{pages.id}-{name}" for name in ("status", "metrics", "lookups")}

@@ -7,6 +7,9 @@ import type { Details } from "./types";
 
 const MARGIN = 4;
 const MOST_CHARS = 24;
+/** By style: Airflow's own says how large a text is, and counts more than an attribute. */
+const NAME = { fontSize: 12, fontWeight: 600 };
+const SMALL = { fontSize: 11 };
 
 /** Both ends of a long name tell more than its beginning alone. */
 const short = (text: string): string =>
@@ -71,10 +74,10 @@ export const Graph = ({ details }: { readonly details: Details }) => {
               strokeOpacity="0.5"
               width={WIDE}
             />
-            <text fill="currentColor" fontSize="12" fontWeight="600" textAnchor="middle" x={WIDE / 2} y={HIGH / 2 - 3}>
+            <text fill="currentColor" style={NAME} textAnchor="middle" x={WIDE / 2} y={HIGH / 2 - 3}>
               {short(node.topic ?? `${node.stage?.number}: ${node.stage?.name ?? ""}`)}
             </text>
-            <text fill="currentColor" fontSize="11" textAnchor="middle" x={WIDE / 2} y={HIGH / 2 + 13}>
+            <text fill="currentColor" style={SMALL} textAnchor="middle" x={WIDE / 2} y={HIGH / 2 + 13}>
               {short(node.kind ?? (node.stage?.store ? `store ${node.stage.store}` : (node.stage?.operation ?? "")))}
             </text>
           </g>
@@ -84,11 +87,11 @@ export const Graph = ({ details }: { readonly details: Details }) => {
             <text
               data-testid="rate"
               fill="currentColor"
-              fontSize="11"
               key={`${line.from.id} ${line.to.id}`}
               paintOrder="stroke"
               stroke="var(--chakra-colors-bg)"
               strokeWidth="4"
+              style={SMALL}
               textAnchor="middle"
               x={line.at[0]}
               y={line.at[1] - 4}
