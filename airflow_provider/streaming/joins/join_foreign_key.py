@@ -26,13 +26,14 @@ version and its members, under::
 
     ff 66 length foreign-key 00 left-key
 
-with a length of 4 bytes, big-endian. In the third's, under the left key, lie the version, how many of the moves that it
-knows from one of the two foreign keys have not been told by the other one yet (i32), and the joined row.
+with a length of 4 bytes, big-endian. In the third's, under the left key, lie the version, the fingerprint of the moves
+that it knows from one of the two foreign keys alone (u64, 0 where there are none), and the joined row.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import struct
 from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ _ALONE: Final = 64
 
 _HEAD: Final = struct.Struct("<qI")
 _KEPT: Final = struct.Struct("<q")
-_ANSWER: Final = struct.Struct("<qi")
+_ANSWER: Final = struct.Struct("<qQ")
 _LENGTH: Final = struct.Struct(">I")
 
 _LEFT_ROWS: Final = BESIDE_GROUPS + b"f"
@@ -327,7 +328,7 @@ class ForeignAnswers(Operation):
             key=key_name,
             key_type=type_name(key_type),
             operation="table",
-            join="the newest answer of a join on a foreign key",
+            join="the newest answer of a join on a foreign key, and which moves are half told",
             columns=type_names(schema, self.columns),
         )
 
@@ -338,16 +339,17 @@ class ForeignAnswers(Operation):
         was = {key: _answer(kept) for key, kept in before.items()}
         now = dict(was)
         for told in _decode(batch.rows):
-            version, pending, row = now[told.key]
+            version, half_told, row = now[told.key]
             closed, moved = told.flags & _CLOSED, told.flags & _MOVED
-            pending += (-1 if closed else 1) if moved else 0
+            if moved:
+                half_told ^= _fingerprint(told.version)
             # Where a row has gone to another foreign key, that one has the answer.
             if not (closed and moved) and told.version >= version:
                 version, row = told.version, told.row
-            now[told.key] = (version, pending, row)
+            now[told.key] = (version, half_told, row)
         changes, output = list[Pair](), list[Pair]()
-        for key, (version, pending, row) in now.items():
-            kept = _ANSWER.pack(version, pending) + row if row or pending else None
+        for key, (version, half_told, row) in now.items():
+            kept = _ANSWER.pack(version, half_told) + row if row or half_told else None
             if kept != before[key]:
                 changes.append((key, kept))
             if row != was[key][2]:
@@ -364,11 +366,16 @@ class ForeignAnswers(Operation):
         return [json.loads(row) if (row := _answer(state)[2]) else None for state in states]
 
 
+def _fingerprint(version: int) -> int:
+    """Of a move, which has its row's version; of several the exclusive or, so that one that is told twice is out."""
+    return int.from_bytes(hashlib.blake2b(_KEPT.pack(version), digest_size=8).digest(), "little")
+
+
 def _answer(state: bytes | None) -> tuple[int, int, bytes]:
-    """Version, moves that are half told, and the joined row."""
+    """Version, the fingerprint of the moves that are half told, and the joined row."""
     if state is None:
         return 0, 0, b""
     if len(state) < _ANSWER.size:
         raise ConfigurationError(NO_STATE)
-    version, pending = _ANSWER.unpack_from(state)
-    return version, pending, state[_ANSWER.size :]
+    version, half_told = _ANSWER.unpack_from(state)
+    return version, half_told, state[_ANSWER.size :]

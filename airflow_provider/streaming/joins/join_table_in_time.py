@@ -11,6 +11,7 @@ The times and offsets are 8 bytes, big-endian, so they are read by the range, in
 from __future__ import annotations
 
 import bisect
+import itertools
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
@@ -100,7 +101,9 @@ class TableRowsInTime:
         self._marks: list[int] = [end_ms] if end_ms is not None else rows.column(MARK_MS).to_pylist()
         self._table_ms: list[int] = [NO_WATERMARK] if end_ms is not None else rows.column(TABLE_MS).to_pylist()
         self._due = dict[int, list[_Waiting]]()
-        """What comes out at each of the rows."""
+        """What has waited, and comes out before each of the rows."""
+        self._at_once = dict[int, _Waiting]()
+        """The rows that wait for nothing."""
         self._old_waiting = list[_Waiting]()
         self._new_waiting = list[_Waiting]()
         self._deleted = set[bytes]()
@@ -112,21 +115,18 @@ class TableRowsInTime:
                     self._deleted.add(deleted_key(RIGHT, time, key))
             elif not flags & UNKEYED:
                 waiting = _Waiting(time, offset, key, row)
-                if self._let(waiting, at):
+                if operation.grace_ms is None or time <= self._marks[at]:
+                    self._at_once[at] = waiting
+                    needed.add(key)
+                elif self._let(waiting):
                     needed.add(key)
                 else:
                     self._new_waiting.append(waiting)
         self._own = sorted(needed | self._deleted | {row.key for row in self._new_waiting})
 
-    def _let(self, waiting: _Waiting, since: int) -> bool:
-        """Have a row come out in this batch, if its time has come.
-
-        Args:
-            since: at which row of the batch it is there.
-        """
-        at = since
-        if self._operation.grace_ms is not None:
-            at = max(since, bisect.bisect_left(self._marks, waiting.time))
+    def _let(self, waiting: _Waiting) -> bool:
+        """Have a row that has to wait come out in this batch, if its time comes."""
+        at = bisect.bisect_left(self._marks, waiting.time)
         if at == len(self._marks):
             return False
         self._due.setdefault(at, []).append(waiting)
@@ -138,7 +138,7 @@ class TableRowsInTime:
         end = _WAITING + time_prefix(self._marks[-1] + 1) if waits else _BEHIND_WAITING
         self._old_waiting = [_Waiting.of(key, value) for key, value in state.range(_WAITING, end)]
         for waiting in self._old_waiting:
-            self._let(waiting, 0)
+            self._let(waiting)
         self._deleted |= over_keys(state, RIGHT, self._forgotten_until(len(self._marks)))
         self._groups |= {row.group for row in self._old_waiting} | {group_of(key) for key in self._deleted}
         needed = {row.key for row in self._old_waiting} | self._deleted | self._groups
@@ -157,7 +157,7 @@ class TableRowsInTime:
             if flags & RIGHT:
                 times[key].append(time)
                 added[key] = max(time, added.get(key, time))
-        for waiting in (waiting for due in self._due.values() for waiting in due):
+        for waiting in itertools.chain(self._at_once.values(), *self._due.values()):
             times[waiting.group].append(waiting.time)
         over, history = self._forgotten_until(len(self._marks)), self._operation.history_ms
         gone = {group_of(key) for key in self._deleted if time_of_deleted(key) <= over}
@@ -177,19 +177,21 @@ class TableRowsInTime:
         changed = set[bytes]()
         output = list[tuple[bytes, bytes | None]]()
         for at, (key, flags, time, row, _) in enumerate(zip(*self._columns, strict=True)):
+            # Before the row: other tasks have told their time by then.
+            for waiting in sorted(self._due.get(at, ())):
+                output += self._met(waiting, kept[waiting.group], at)
             if flags & RIGHT:
                 versions = self._known(kept[key], at)
                 versions.add(KeptRow(time, flags, row))
                 changed.add(key)
+                self._drop(versions, at)
             elif flags & UNKEYED and operation.how == "left":
                 output.append((key, operation.joined.one(LEFT, row)))
-            for waiting in sorted(self._due.get(at, ())):
-                output += self._joined(waiting, self._known(kept[waiting.group], at))
-            if flags & RIGHT:
-                self._drop(kept[key], at)
+            elif (late := self._at_once.get(at)) is not None:
+                output += self._joined(late, self._known(kept[key], at))
         if not self._columns[0]:
             for waiting in sorted(self._due.get(0, ())):
-                output += self._joined(waiting, kept[waiting.group])
+                output += self._met(waiting, kept[waiting.group], 0)
         new = dict[bytes, bytes | None]()
         end = len(self._marks)
         last = dict[bytes, list[KeptRow]]()
@@ -206,21 +208,19 @@ class TableRowsInTime:
         return Changes(changes, output)
 
     def _drop(self, versions: VersionChunks, at: int) -> None:
-        """Drop what no row needs any more, once a row of the table and what it lets out are processed."""
+        """Drop what no row needs any more, once a row of the table is processed."""
         history, newest = self._operation.history_ms, versions.last
         if newest is not None:
             # What was there when the history begins is a part of it.
             versions.drop_before(self._marks[at] if history is None else newest.time - history)
 
     def _forgotten_until(self, at: int) -> int:
-        """A key that was deleted then or before is forgotten before a row of the batch.
-
-        By the time before that row: what it lets out was there while the key was.
-        """
-        if at == 0:
-            return NO_WATERMARK  # what was forgotten before the batch is not in the store
+        """A key that was deleted then or before is forgotten before a row of the batch, or behind the last."""
         history = self._operation.history_ms
-        return max(self._marks[at - 1] if history is None else self._table_ms[at - 1] - history, NO_WATERMARK)
+        if history is None:
+            return self._marks[min(at, len(self._marks) - 1)]
+        # What was forgotten before the batch is not in the store.
+        return max(self._table_ms[at - 1] - history, NO_WATERMARK) if at else NO_WATERMARK
 
     def _known(self, versions: VersionChunks, at: int) -> VersionChunks:
         """What is known of a key before a row of the batch."""
@@ -228,6 +228,11 @@ class TableRowsInTime:
         if last is not None and last.gone and last.time <= self._forgotten_until(at):
             versions.clear()
         return versions
+
+    def _met(self, waiting: _Waiting, versions: VersionChunks, at: int) -> Iterator[tuple[bytes, bytes]]:
+        """What a row that has waited comes to before a row of the batch."""
+        # Where its own time lets it out, that is before a deletion is forgotten by the same time.
+        return self._joined(waiting, versions if self._operation.history_ms is None else self._known(versions, at))
 
     def _joined(self, waiting: _Waiting, versions: VersionChunks) -> Iterator[tuple[bytes, bytes]]:
         operation = self._operation

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, stream, table
 from airflow_provider.streaming import functions as F
@@ -146,6 +148,35 @@ def test_what_is_joined_is_joined_again_filtered_and_grouped() -> None:
         assert found == {"EU": None, "EFTA": {"region": "EFTA", "amount": 14}}
 
 
+# -- tasks that are behind ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def behind(tester: JobTester, tasks: Collection[TaskId]) -> Iterator[None]:
+    """Some tasks process nothing for a while."""
+    unprocessed = tester._unprocessed  # noqa: SLF001
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            tester,
+            "_unprocessed",
+            lambda stage: (r for r in unprocessed(stage) if TaskId(stage.number, r.partition) not in tasks),
+        )
+        yield
+    tester._process(())  # noqa: SLF001
+
+
+def test_row_that_was_deleted_is_no_more_though_the_task_of_a_former_foreign_key_is_behind() -> None:
+    with JobTester(joined(), partitions=2) as tester:
+        tester.pipe_inputs([customer("ann", "AT"), customer("tom", "DE")])
+        with behind(tester, [TaskId(2, 1)]):
+            for at, name in enumerate(["ann", "tom", "ann"]):
+                tester.pipe_input(order("1", name, 5, at))
+            tester.pipe_input(order("1", at=3, gone=True))
+            assert outputs(tester)[-1] == ("1", None)
+        assert dict(outputs(tester)).get("1") is None
+        assert tester.states("out") == {}
+
+
 # -- against plain Python, and where micro-batches end --------------------------------------------------------------
 
 
@@ -184,13 +215,18 @@ def oracle(records: Sequence[InputRecord], how: How) -> dict[str, Any]:
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_rows_are_those_that_name_each_other(how: How) -> None:
     seed = random.SystemRandom().randrange(2**32)
-    chance, records = random.Random(seed), drawn(seed, 120)
+    chance, records, done, there = random.Random(seed), drawn(seed, 250), 0, dict[str, Any]()
     with JobTester(joined(how), partitions=3) as tester:
-        while records:
-            batch, records = records[: (size := chance.choice([1, 1, 2, 9]))], records[size:]
-            tester.pipe_inputs(batch)
-        there = {key: value for key, value in dict(outputs(tester)).items() if value is not None}
-    assert there == oracle(drawn(seed, 120), how), f"seed {seed}"
+        tasks = [TaskId(stage, partition) for stage in (2, 3) for partition in range(3)]
+        while done < len(records):
+            with behind(tester, chance.sample(tasks, chance.choice([0, 1, 2]))):
+                for _ in range(chance.choice([2, 10, 20])):
+                    size = chance.choice([1, 1, 2, 9])
+                    tester.pipe_inputs(records[done : done + size])
+                    done += size
+            there.update(outputs(tester))
+            found = {key: value for key, value in there.items() if value is not None}
+            assert found == oracle(records[:done], how), f"seed {seed}, {done} records"
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])

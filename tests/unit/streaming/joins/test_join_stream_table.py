@@ -3,17 +3,18 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.joins import deleted_keys, version_chunks
-from airflow_provider.streaming.joins.join_rows import JoinedColumns, decode_rows
+from airflow_provider.streaming.joins.join_rows import LEFT, JoinedColumns, decode_rows
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.joins.row_chunks import CHUNK_BYTES
 from airflow_provider.streaming.operations.operation import StoredStates
-from tests.unit.streaming.joins.join_run import Given, JoinRun, left, random_cuts, right
+from tests.unit.streaming.joins.join_run import Come, Given, JoinRun, Told, left, random_cuts, right, with_marks
 
 How = Literal["inner", "left"]
 
@@ -26,8 +27,14 @@ def pair(key: str, one: int | None, other: int | None) -> tuple[str, Any]:
     return key, {"k": key, "l": one, "r": other}
 
 
-def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int | None) -> list[tuple[str, Any]]:
-    """Of every key what is kept is looked at with each row, and every row of the stream waits."""
+def naive_in_time(
+    rows: Sequence[Come], how: How, history: int | None, grace: int | None, told: bool
+) -> list[tuple[str, Any]]:
+    """Of every key what is kept is looked at with each row, and every row of the stream waits.
+
+    Args:
+        told: whether other tasks tell the stream's time, and not its rows.
+    """
     kept = defaultdict[str | None, dict[int, int | None]](dict)
     waiting, output = list[tuple[int, int, Given]](), list[tuple[str, Any]]()
     never = -(10**18)
@@ -39,13 +46,26 @@ def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int |
             if versions and versions[max(versions)] is None and max(versions) <= until:
                 versions.clear()
 
+    def let_out() -> None:
+        for due in sorted(w for w in waiting if grace is None or w[0] <= mark):
+            waiting.remove(due)
+            time, _, one = due
+            found = kept[one.key].get(max((t for t in kept[one.key] if t <= time), default=never))
+            if found is not None or how == "left":
+                output.append(pair(one.key or "", one.value, found))
+
     for number, row in enumerate(rows):
         forget()
-        if row.side:
+        if isinstance(row, Told):
+            mark = row.mark - (grace or 0)
+        elif row.side:
             table = max(table, row.time)
-        else:
+        elif not told:
             stream = max(stream, row.time)
             mark = stream - (grace or 0)
+        let_out()
+        if isinstance(row, Told):
+            continue
         if row.side:
             versions = kept[row.key]
             versions[row.time] = row.value
@@ -56,12 +76,7 @@ def naive_in_time(rows: list[Given], how: How, history: int | None, grace: int |
             output += [("", {"k": None, "l": row.value, "r": None})] if how == "left" else []
         else:
             waiting.append((row.time, number, row))
-        for due in sorted(w for w in waiting if grace is None or w[0] <= mark):
-            waiting.remove(due)
-            time, _, one = due
-            found = kept[one.key].get(max((t for t in kept[one.key] if t <= time), default=never))
-            if found is not None or how == "left":
-                output.append(pair(one.key or "", one.value, found))
+        let_out()
     return output
 
 
@@ -176,6 +191,24 @@ def test_row_that_waits_meets_what_was_there_before_the_key_was_deleted() -> Non
     assert len(run.store) == 1
 
 
+@pytest.mark.parametrize("size", [1, 4], ids=["one-by-one", "at-once"])
+def test_row_that_waits_meets_what_had_come_when_its_time_was_told(size: int) -> None:
+    come: list[Come] = [left("a", 22, 1), Told(LEFT, 40), right("a", 20, 7)]
+    run = JoinRun(join_of("left", None, 10), [LEFT])
+    for at in range(0, len(come), size):
+        run.add(come[at : at + size])
+    assert run.output == [pair("a", 1, None)]
+
+
+@pytest.mark.parametrize("size", [1, 5], ids=["one-by-one", "at-once"])
+def test_deleted_key_is_forgotten_when_its_time_is_told(size: int) -> None:
+    come: list[Come] = [right("a", 20, None), left("x", 0, 0), Told(LEFT, 40), right("a", 10, 7), left("a", 25, 1)]
+    run = JoinRun(join_of("left", None, 10), [LEFT])
+    for at in range(0, len(come), size):
+        run.add(come[at : at + size])
+    assert run.output == [pair("x", 0, None), pair("a", 1, 7)]
+
+
 def test_row_that_is_further_behind_than_the_grace_is_joined_at_once() -> None:
     run = JoinRun(join_of("left", None, 10))
     run.add([right("a", 0, 7), left("x", 100, 0)])
@@ -250,15 +283,23 @@ def test_history_in_values_of_another_layout_is_refused() -> None:
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("chunk_bytes", [1, 120, CHUNK_BYTES])
 @pytest.mark.parametrize(
-    ("history", "grace"), [(1, None), (15, None), (None, 1), (None, 20), (30, 20), (5, 5)], ids=str
+    ("history", "grace", "told"),
+    [(1, None, ()), (15, None, ())]
+    + [(*kept, told) for kept in [(None, 1), (None, 20), (30, 20), (5, 5)] for told in ((), (LEFT,))],
+    ids=str,
 )
 def test_in_time_same_as_the_model_wherever_batches_end(
-    how: How, history: int | None, grace: int | None, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+    how: How,
+    history: int | None,
+    grace: int | None,
+    chunk_bytes: int,
+    told: Sequence[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(version_chunks, "CHUNK_BYTES", chunk_bytes)
     seed = random.SystemRandom().randrange(2**32)
     randomness = random.Random(seed)
-    for _ in range(15):
+    for _ in range(4):
         now, rows = [1_000, randomness.choice([1_000, 1_020])], list[Given]()
         for number in range(randomness.choice([5, 60])):
             side = randomness.choice([0, 1])
@@ -266,10 +307,11 @@ def test_in_time_same_as_the_model_wherever_batches_end(
             key = randomness.choice(["a", "b", "" if side else None])
             value = None if side and randomness.random() < 0.3 else number
             rows.append(Given(side, key, now[side] - randomness.choice([0, 0, 2, 9, 40]), value))
-        run = JoinRun(join_of(how, history, grace))
-        for batch in random_cuts(randomness, rows):
+        run = JoinRun(join_of(how, history, grace), told)
+        come = with_marks(randomness, rows, told) if told else rows
+        for batch in random_cuts(randomness, come):
             run.add(batch)
-        assert run.output == naive_in_time(rows, how, history, grace), f"seed {seed}"
+        assert run.output == naive_in_time(come, how, history, grace, bool(told)), f"seed {seed}"
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
