@@ -46,7 +46,6 @@ class GroupAggregation(Aggregation):
         return dataclasses.replace(kept, join=f"the aggregates {self._text} of a table")
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         grouped = self.grouped(batch)
         old = state.get_many(grouped.keys)
         states, results, failed = grouped.merged([old])
@@ -66,14 +65,12 @@ class GroupAggregation(Aggregation):
         return Changes([(key, new[place]) for place, key in zip(at, keys, strict=True)], output)
 
     def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`."""
         if large := limits.of(changes):
             raise first_too_large(batch.rows, large)
         return changes
 
     @property
     def result_names(self) -> tuple[str, ...]:
-        """See `Aggregation.result_names`."""
         return super().result_names[:-1]
 
     def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
@@ -82,7 +79,6 @@ class GroupAggregation(Aggregation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"aggregate {self._text}, of a table's rows"
 
     @property

@@ -135,11 +135,9 @@ class ForeignChanges(RowChanges):
 
     @property
     def written_key(self) -> str:
-        """See `Operation.written_key`."""
         return self.on
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         kept = super().signature(key_name, key_type, schema)
         kind = None if schema is None else schema.field(self.on).type
         if kind is not None and not any(is_kind(kind) for is_kind in _KEY_TYPES):
@@ -162,7 +160,6 @@ class ForeignChanges(RowChanges):
         return Changes(counted, [pair for change in changed for pair in self._records(change, version)])
 
     def _records(self, change: Change, version: int) -> list[Pair]:
-        """See `RowChanges`."""
         key, before, after = change
         old, new = (None if row is None else _place(row, key) for row in (before, after))
         moved = _MOVED if old is not None and new is not None and old != new else 0
@@ -175,7 +172,6 @@ class ForeignChanges(RowChanges):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{super().text}, write what changes to where its {self.on} is"
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
@@ -214,11 +210,9 @@ class ForeignJoin(JoinOperation):
 
     @property
     def written_key(self) -> str:
-        """See `Operation.written_key`."""
         return self.left_key
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -270,7 +264,6 @@ class ForeignJoin(JoinOperation):
         return _Told(told.left_key, told.flags & (_CLOSED | _MOVED), told.version, b"", row)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [
             _foreign_key(key) if key.startswith(_LEFT_ROWS) else group_of_deleted(key) if is_deleted_key(key) else key
             for key in keys
@@ -278,7 +271,6 @@ class ForeignJoin(JoinOperation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{self.how} join of two tables on a foreign key"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -318,11 +310,9 @@ class ForeignAnswers(Operation):
 
     @property
     def decoder(self) -> JoinRows:
-        """See `Operation.decoder`."""
         return JoinRows()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -332,7 +322,6 @@ class ForeignAnswers(Operation):
         )
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         keys = sorted(set(batch.rows.column("__key").to_pylist()))
         before = dict(zip(keys, state.get_many(keys), strict=True))
         was = {key: _answer(kept) for key, kept in before.items()}
@@ -356,7 +345,6 @@ class ForeignAnswers(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return "keep the newest answer of each key"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:

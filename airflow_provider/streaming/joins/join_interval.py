@@ -85,7 +85,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def delay_ms(self) -> int:
-        """See `JoinOperation.delay_ms`."""
         return max(self.delays_ms)
 
     @property
@@ -99,7 +98,6 @@ class IntervalJoin(JoinOperation):
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
         return StoreSignature(
             key=key_name,
@@ -117,7 +115,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         kept_ms = max(self.reaches_ms) + max(self.delays_ms)
@@ -136,7 +133,6 @@ class IntervalJoin(JoinOperation):
         return max(1, -(-(self.before_ms + self.after_ms) // _BUCKETS))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
@@ -157,7 +153,6 @@ class IntervalJoin(JoinOperation):
         return None if mark is None else mark - max(self.reaches_ms) - (self.buckets.length_ms if self.alone else 0)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
@@ -169,7 +164,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def keeps_many(self) -> bool:
-        """See `JoinOperation.keeps_many`."""
         return True
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -204,12 +198,10 @@ class IntervalJoin(JoinOperation):
         return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - max(self.reaches_ms))
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
         return f"{self.how} join of two streams, the right one {before} before to {after} after"
 

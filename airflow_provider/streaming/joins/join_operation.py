@@ -58,7 +58,6 @@ class JoinOperation(Operation):
 
     @property
     def decoder(self) -> JoinRows:
-        """See `Operation.decoder`."""
         return JoinRows()
 
     @property
@@ -139,7 +138,6 @@ class JoinSide(Operation):
     behind: Operation | None = None
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
-        """See `Operation.comes_in_time`."""
         if self.behind is None:
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks, self.side)
@@ -184,10 +182,8 @@ class JoinSide(Operation):
 
     @property
     def side_written(self) -> int:
-        """See `Operation.side_written`."""
         return self.side
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"write {', '.join(self.columns)} for a join"

@@ -81,7 +81,6 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def delay_ms(self) -> int:
-        """See `JoinOperation.delay_ms`."""
         return self.grace_ms or 0
 
     @property
@@ -116,11 +115,9 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def uses_time(self) -> bool:
-        """See `Operation.uses_time`."""
         return self.grace_ms is not None
 
     def told_by(self, side: int | None) -> tuple[int | None, ...]:
-        """See `Operation.told_by`."""
         return (LEFT, RIGHT) if self.waits_for_table and side == LEFT else (side,)
 
     def told_ms(self, time: StreamTime) -> int | None:
@@ -147,7 +144,6 @@ class StreamTableJoin(JoinOperation):
         return self.in_time
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -177,7 +173,6 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         history = f", history {duration_text(self.history_ms)}" if self.history_ms else ""
         grace = f", grace {duration_text(self.grace_ms)}" if self.grace_ms else ""
         if self.waits_for_table:

@@ -53,7 +53,6 @@ class TableTableJoin(JoinOperation):
     how: How
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -68,13 +67,11 @@ class TableTableJoin(JoinOperation):
         return place_by_side(batch)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         changes, changed = TableRows(self.result, batch.rows).changed(state)
         return Changes(changes, [(key, after) for key, _, after in changed])
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{self.how} join of two tables"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:

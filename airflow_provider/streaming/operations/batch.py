@@ -105,7 +105,7 @@ class StateReader(Protocol):
         """The pairs from one key (included) to another (excluded), in the order of the keys' bytes."""
 
 
-class StoreReader:
+class StoreReader(StateReader):
     """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys."""
 
     def __init__(self, replica: Replica) -> None:
@@ -114,14 +114,12 @@ class StoreReader:
         self._values: list[bytes | None] = []
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         values = self._replica.get_many(keys)
         self._keys += keys
         self._values += values
         return values
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `StateReader`."""
         return self._replica.range(begin, end)
 
     @property
@@ -156,33 +154,30 @@ class StoreReader:
         )
 
 
-class ChangedState:
+class ChangedState(StateReader):
     """A state with what a batch has made of it already."""
 
     def __init__(self, state: StateReader, changes: Sequence[Pair]) -> None:
         self._state, self._new = state, dict(changes)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         others = [key for key in keys if key not in self._new]
         found = self._new | dict(zip(others, self._state.get_many(others), strict=True))
         return [found[key] for key in keys]
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `StateReader`."""
         found: dict[bytes, bytes | None] = dict(self._state.range(begin, end))
         found |= {key: value for key, value in self._new.items() if begin <= key < end}
         return ((key, value) for key in sorted(found) if (value := found[key]) is not None)
 
 
-class KnownState:
+class KnownState(StateReader):
     """What is known already, with what some rows have made of it: nothing else is read."""
 
     def __init__(self, known: Mapping[bytes, bytes | None]) -> None:
         self._known = dict(known)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         return [self._known.get(key) for key in keys]
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:

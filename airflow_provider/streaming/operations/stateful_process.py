@@ -85,18 +85,15 @@ class StatefulProcess(Process):
 
     @property
     def clocked(self) -> bool:
-        """See `Operation.clocked`."""
         return self.on_clock is not None
 
     @property
     def timer_prefixes(self) -> Mapping[str, bytes]:
-        """See `Operation.timer_prefixes`."""
         kinds = (("timers", TIMER, self.on_timer), ("clock", CLOCK, self.on_clock))
         return {kind: prefix for kind, prefix, function in kinds if function is not None}
 
     @property
     def uses_time(self) -> bool:
-        """See `Operation.uses_time`."""
         return self.on_timer is not None or self.has_ttl or self.event_time is not None
 
     def store(self, kind: Kind, name: str) -> KeptStore | None:
@@ -104,13 +101,11 @@ class StatefulProcess(Process):
         return next((store for store in self.stores if (store.kind, store.name) == (kind, name)), None)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     # -- a batch -------------------------------------------------------------------------------------------------
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         marks, after = batch.watermarks(delay_ms)
         in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
         return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
@@ -199,7 +194,6 @@ class StatefulProcess(Process):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         stores = [f"{store.kind} {store.name}" for store in self.stores]
         timers = [name for name, function in (("timers", self.on_timer), ("clock", self.on_clock)) if function]
         kept = ", ".join([*stores, *timers])

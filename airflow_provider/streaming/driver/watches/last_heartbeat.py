@@ -47,7 +47,6 @@ class MetricsReport(RepeatedLook):
         self._writer: RecordWriter | None = None
 
     def look(self) -> None:
-        """See `RepeatedLook`."""
         self._writer = self._writer or self._connect()
         status = self._status()
         if status is None:
@@ -56,7 +55,6 @@ class MetricsReport(RepeatedLook):
         self._writer.send(metrics_record(status, sizes, now_ms()))
 
     def leave(self) -> None:
-        """See `RepeatedLook`."""
         if self._writer is not None:
             self._writer.close()
 
@@ -93,7 +91,6 @@ class RepartitionPurge(RepeatedLook):
         self._deleted: dict[TaskId, int] = {}
 
     def start(self) -> None:
-        """See `RepeatedLook`."""
         if self._topics:
             super().start()
 

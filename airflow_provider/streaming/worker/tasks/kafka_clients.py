@@ -136,22 +136,19 @@ class KafkaClients(Protocol):
 
 
 @dataclass(frozen=True)
-class ClusterClients:
+class ClusterClients(KafkaClients):
     """Clients of a Kafka cluster."""
 
     connection: KafkaConnection
 
     def open_reader(self, job: StageSpec) -> RestoreConsumer:
-        """See `KafkaClients`."""
         return ChangelogReader(self.connection, job.application_id, job.restore)
 
     def open_source(self, application_id: str) -> SourceConsumer:
-        """See `KafkaClients`."""
         own = {"group.id": application_id, "client.id": f"{application_id}-source-reader"}
         return ColumnConsumer(_SOURCE | self.connection.to_client_config() | own)
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
-        """See `KafkaClients`."""
         return TransactionalWriter(
             self.connection,
             transactional_id(job.application_id, task_id),
