@@ -50,7 +50,6 @@ class InstanceStateSensor(ControlSensor):
         return InstanceInState(self.instance, tuple(InstanceState(state.strip()) for state in states))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the handle, and link what it names."""
         handle: dict[str, Any] = super().execute_complete(context, event)
         self.linked_instance = from_plain(handle, InstanceHandle)
         return handle
@@ -117,7 +116,6 @@ class IncidentResolutionSensor(ControlSensor):
         return IncidentResolved(self.instance, int(self.incarnation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was seen, and link the run that answered it."""
         found: dict[str, Any] = super().execute_complete(context, event)
         if found["answered_by_dag"] is not None:
             self.linked_run = FailoverRun(found["answered_by_dag"], found["answered_by"])

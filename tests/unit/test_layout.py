@@ -223,12 +223,15 @@ def test_every_public_method_has_a_contract_its_own_or_its_bases() -> None:
         bases = [by_name[base] for part in node.bases if (base := ast.unparse(part).rpartition(".")[2]) in by_name]
         return next((text for text in (*own, *(contract(base, name) for base in bases)) if text), None)
 
+    # What is needed of another class has its contract there; what an Airflow task executes is told by its class.
+    protocols = {node.name for node in classes if "Protocol" in map(ast.unparse, node.bases)}
     assert not [
         f"{node.name}.{method.name}"
         for node in classes
         for method in node.body
         if not node.name.startswith("_") and isinstance(method, FUNCTIONS) and not method.name.startswith("_")
-        if contract(node, method.name) is None
+        if contract(node, method.name) is None and method.name != "execute"
+        if not (node.name in protocols and "`" in (ast.get_docstring(node) or ""))
     ]
 
 
