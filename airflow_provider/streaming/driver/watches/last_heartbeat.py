@@ -17,11 +17,8 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob
 class RecordWriter(Protocol):
     """What is needed here of a `MetricsWriter`."""
 
-    def send(self, record: MetricsRecord) -> None:
-        """Send without waiting for it to be stored."""
-
-    def close(self) -> None:
-        """Send what is left."""
+    def send(self, record: MetricsRecord) -> None: ...
+    def close(self) -> None: ...
 
 
 class MetricsReport(RepeatedLook):
@@ -62,8 +59,7 @@ class MetricsReport(RepeatedLook):
 class RecordDeletion(Protocol):
     """What is needed here of a `TopicAdmin`."""
 
-    def delete_records(self, name: str, before: Mapping[int, int]) -> None:
-        """Delete the records of a topic's partitions before an offset."""
+    def delete_records(self, name: str, before: Mapping[int, int]) -> None: ...
 
 
 class RepartitionPurge(RepeatedLook):
