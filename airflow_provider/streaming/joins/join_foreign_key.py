@@ -21,13 +21,7 @@ time, and this in the place of the row, little-endian::
     ...   the left key
     ...   the members of the left row; in an answer, the joined row, if there is one
 
-In the second's store the right row lies under the foreign key as in a join of two tables, and each left row, as its
-version and its members, under::
-
-    ff 66 length foreign-key 00 left-key
-
-with a length of 4 bytes, big-endian. In the third's, under the left key, lie the version, how many of the moves that it
-knows from one of the two foreign keys have not been told by the other one yet (i32), and the joined row.
+What lies in their stores is in ``docs/formats.md``.
 """
 
 from __future__ import annotations
@@ -212,14 +206,9 @@ class ForeignJoin(JoinOperation):
     def written_key(self) -> str:
         return self.left_key
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            join=f"{self.how} join of two tables on a foreign key",
-            columns=type_names(schema, self.columns),
-        )
+    @property
+    def kept(self) -> str:
+        return f"{self.how} join of two tables on a foreign key"
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: the right table has a time."""
@@ -271,7 +260,7 @@ class ForeignJoin(JoinOperation):
 
     @property
     def text(self) -> str:
-        return f"{self.how} join of two tables on a foreign key"
+        return self.kept
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the right rows."""

@@ -38,7 +38,6 @@ from airflow_provider.streaming.joins.row_chunks import (
     place_of,
     rows_of,
 )
-from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, Ints, StreamTime
@@ -97,17 +96,15 @@ class IntervalJoin(JoinOperation):
         """The sides whose rows come out without a partner, too."""
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+    @property
+    def kept(self) -> str:
+        # An inner join does not note which rows have had a partner, and another interval keeps other rows.
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            # An inner join does not note which rows have had a partner, and another interval keeps other rows.
-            join=f"{self.how} join of two streams, the right one from {before} before to {after} after the left one",
-            columns=type_names(schema, self.columns),
-            segment_ms=self.segments.length_ms,
-        )
+        return f"{self.how} join of two streams, the right one from {before} before to {after} after the left one"
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        plain = super().signature(key_name, key_type, schema)
+        return dataclasses.replace(plain, segment_ms=self.segments.length_ms)
 
     def going_on(self, signature: StoreSignature) -> IntervalJoin:
         """See `Operation.going_on`: the segments stay as long as they were."""

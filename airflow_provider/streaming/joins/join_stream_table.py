@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.streaming.joins.deleted_keys import (
     deleted_key,
@@ -39,7 +38,6 @@ from airflow_provider.streaming.joins.join_rows import (
 )
 from airflow_provider.streaming.joins.join_table_in_time import TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
-from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, StreamTime
@@ -88,18 +86,16 @@ class StreamTableJoin(JoinOperation):
         """Whether a row of the stream meets the table's row of its time."""
         return self.grace_ms is not None or bool(self.history_ms)
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them."""
-        kept = (self.joined.on, *self.joined.right)
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            # What waits, and what is to be forgotten, lies beside the table's rows.
-            join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
-            + (", each until its history is over, in chunks" if self.in_time else ""),
-            columns=type_names(schema, kept),
-        )
+    @property
+    def kept(self) -> str:
+        # What waits, and what is to be forgotten, lies beside the table's rows.
+        until = ", each until its history is over, in chunks" if self.in_time else ""
+        return f"{'all of ' if self.broadcast else ''}a table's rows for a stream{until}"
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """See `JoinOperation.kept_columns`; `how` and the stream's may change, because nothing is kept of them."""
+        return (self.joined.on, *self.joined.right)
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: the stream alone moves the watermark, and the table has a time of its own."""
