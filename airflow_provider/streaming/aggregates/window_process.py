@@ -38,7 +38,6 @@ class RowsOfWindow(Aggregator):
     """The rows themselves, in ascending order of their columns, so that they are the same in whatever order they came.
 
     Args:
-        names: of the columns.
         limit: how many rows there are at most.
     """
 

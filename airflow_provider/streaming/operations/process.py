@@ -85,7 +85,6 @@ class Process(Operation):
     is kept with the types that Python gave it, as `json.user_values` says.
 
     Args:
-        function: see `ProcessFunction`.
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
@@ -115,9 +114,6 @@ class Process(Operation):
         arguments: Sequence[str] = _ARGUMENTS,
     ) -> Process:
         """What `process()` was asked for.
-
-        Args:
-            arguments: that the function is called with.
 
         Raises:
             ConfigurationError: an argument is not what it has to be.

@@ -147,15 +147,7 @@ class StatefulProcess(Process):
         keys, offsets = rows.column("__key").to_pylist(), rows.column("__offset").to_pylist()
         marks = rows.column(MARK_MS).to_pylist() if timed else [NO_WATERMARK] * len(keys)
         times = rows.column(EVENT_MS).to_pylist() if timed else marks
-        calls = StatefulCalls(
-            self,
-            batch.key_name,
-            state,
-            mark_ms=batch.before.mark_ms,
-            end_ms=marks[-1],
-            clock_ms=batch.clock_ms,
-            limits=limits,
-        )
+        calls = StatefulCalls(self, batch, state, mark_ms=batch.before.mark_ms, end_ms=marks[-1], limits=limits)
         calls.load(dict.fromkeys(keys))
         failed = list[FunctionError]()
         for at, (key, offset, mark, time) in enumerate(zip(keys, offsets, marks, times, strict=True)):
@@ -177,14 +169,7 @@ class StatefulProcess(Process):
         last = rows.column(MARK_MS)[-1].as_py() if placed else batch.before.mark_ms
         if end <= last and (self.on_clock is None or batch.clock_ms is None):
             return changes
-        calls = StatefulCalls(
-            self,
-            batch.key_name,
-            ChangedState(state, changes.state),
-            mark_ms=last,
-            end_ms=end,
-            clock_ms=batch.clock_ms,
-        )
+        calls = StatefulCalls(self, batch, ChangedState(state, changes.state), mark_ms=last, end_ms=end)
         calls.advance(end)
         calls.ring()
         more = calls.changes()
