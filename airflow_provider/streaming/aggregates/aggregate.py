@@ -114,7 +114,6 @@ class Aggregation(Operation):
     whose value has no room in a sum is an error of that record.
 
     Args:
-        aggregates: the results, in order.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
         by: the columns of a key of several, for the output; empty for one.
     """

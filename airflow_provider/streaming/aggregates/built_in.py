@@ -31,11 +31,7 @@ Gives = Literal["value", "values", "count", "double"]
 
 @dataclass(frozen=True)
 class BuiltIn(Aggregator):
-    """One of them.
-
-    Args:
-        function: its name, as Spark has it.
-    """
+    """One of them."""
 
     function: str
 

@@ -31,9 +31,6 @@ class GroupAggregation(Aggregation):
     Its rows have a sign: 1 to be added, -1 to be taken out (`joins.newest_row`). A group without rows is deleted. A row
     that has no place in it stops the task whatever the job's policy is: left out it would be taken out later all the
     same.
-
-    Args:
-        aggregates: as `aggregates_of_rows` makes them.
     """
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
@@ -88,9 +85,6 @@ class GroupAggregation(Aggregation):
 
 def aggregates_of_rows(aggregates: Sequence[Aggregate], sign: str) -> tuple[Aggregate, ...]:
     """Some aggregates as a table's rows can be added to them and taken out again, and the number of rows.
-
-    Args:
-        sign: the column with the rows' sign.
 
     Raises:
         ConfigurationError: of one, what is left without a row does not follow from what it keeps.
