@@ -31,10 +31,7 @@ class FailPoint(StrEnum):
 
 
 def parse_fail_point(text: str) -> tuple[FailPoint, int]:
-    """Read ``name`` or ``name@n``.
-
-    Returns:
-        The place, and at which passing it fires: 1 for the first.
+    """The place of ``name`` or ``name@n``, and at which passing it fires: 1 for the first.
 
     Raises:
         ConfigurationError: there is no such place, or `n` is no number above 0.

@@ -65,7 +65,6 @@ class ResetApplicationOperator(ControlOperator):
         self.delete_history = delete_history
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """List, and delete what was listed."""
         from airflow_provider.kafka.application_topics import refuse_those_of_others
 
         confirmed = is_confirmed(self.application_id, self.confirm)
@@ -129,7 +128,6 @@ class RemoveStateOperator(ControlOperator):
         self.placement = placement
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look, and remove."""
         from airflow_provider.state.directory import StateDirectory
 
         confirmed = is_confirmed(self.application_id, self.confirm)

@@ -92,7 +92,6 @@ class AssignTasksOperator(ControlOperator):
         self.reason = reason
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Publish, or find that nothing has to change."""
         answer = self.publish_by(self._publish)
         return self._wait_until_warm(answer) if parse_flag("balance", self.balance) else answer
 
@@ -171,7 +170,6 @@ class FailOverOperator(ControlOperator):
         self.num_standby_replicas = num_standby_replicas
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Answer every incident."""
         began = time.monotonic()
         events = self._events(context)
         answered = self.publish_by(
@@ -261,7 +259,6 @@ class PromoteStandbyOperator(ControlOperator):
         self.to = to
 
     def execute(self, context: Context) -> Any:
-        """Publish and wait."""
         tasks = parse_tasks(self.tasks)
         # It names the try's run, so that a retry knows its own generation again.
         reason = f"promotion of task(s) {', '.join(map(str, tasks))} by {context['run_id']}/{self.task_id}"

@@ -99,7 +99,6 @@ class CheckSloOperator(ControlLineageOperator):
         self.deploy_dag_id = deploy_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look and compare."""
         skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)
         given = parse_mapping("slo", self.slo)
         slo = Slo.parse({name: parse_optional(limit) for name, limit in given.items()})
@@ -226,7 +225,6 @@ class CheckDrillReadinessOperator(ControlOperator):
         self.kind = kind
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look and listen."""
         with self.hook.reader(self.application_id) as reader:
             view = reader.read_to_end()
             heard = reader.listen_for_watcher(SILENT_AFTER_S)
@@ -272,28 +270,18 @@ class CheckBlackoutOperator(ControlOperator):
         self.kind = kind
 
     def execute(self, context: Context) -> None:
-        """Look at the clock."""
         given = parse_optional(self.blackout)
         blackouts = () if given is None else parse_blackouts(parse_texts("blackout", given))
         if (why := blackout_at(blackouts, datetime.fromtimestamp(now_ms() / 1000, UTC))) is not None:
-            self._note(context, why)
+            self.note_history([_skipped_drill(context, self.application_id, self.kind, why)])
             raise AirflowSkipException(f"{self.application_id}: {why}.")
 
-    def _note(self, context: Context, why: str) -> None:
-        record = skipped_drill_record(
-            self.application_id,
-            skipped_drill_id(context),
-            str(context["run_id"]),
-            parse_drill_kind(self.kind),
-            reason=why,
-            at_ms=now_ms(),
-        )
-        self.note_history([record])
 
-
-def skipped_drill_id(context: Mapping[str, Any]) -> str:
-    """The id of the one record that a run has of a drill that did not begin."""
-    return f"{context['ti'].dag_id}/{context['run_id']}/skipped"
+def _skipped_drill(context: Mapping[str, Any], application_id: str, kind: str, why: str) -> HistoryRecord:
+    """The one record that a run has of a drill that did not begin."""
+    run_id = str(context["run_id"])
+    id = f"{context['ti'].dag_id}/{run_id}/skipped"
+    return skipped_drill_record(application_id, id, run_id, parse_drill_kind(kind), reason=why, at_ms=now_ms())
 
 
 @dataclass(frozen=True)
@@ -315,12 +303,6 @@ class SkippedDrillNote:
         faults = hook.read(task.application_id).faults
         if any(fault.startswith(f"{context['ti'].dag_id}/{context['run_id']}/") for fault in faults):
             return
-        record = skipped_drill_record(
-            task.application_id,
-            skipped_drill_id(context),
-            str(context["run_id"]),
-            parse_drill_kind(task.render_template(self.kind, context)),
-            reason=f"{task.task_id}: {context.get('exception') or 'failed'}",
-            at_ms=now_ms(),
-        )
+        why = f"{task.task_id}: {context.get('exception') or 'failed'}"
+        record = _skipped_drill(context, task.application_id, task.render_template(self.kind, context), why)
         note_history(hook.write_history, task.application_id, [record], warn=log.warning)

@@ -20,7 +20,7 @@ from airflow_provider.links import FailoverRun, FailoverRunLink, InstanceLogLink
 from airflow_provider.operators.control import ControlOperator
 
 if TYPE_CHECKING:
-    from airflow_provider.control.drills.rehearsal import Conclusion
+    from airflow_provider.control.drills.rehearsal import Conclusion, Rehearsal
 
 
 class InjectFaultOperator(ControlOperator):
@@ -90,19 +90,9 @@ class InjectFaultOperator(ControlOperator):
         self.num_standby_replicas = num_standby_replicas
 
     def execute(self, context: Context) -> Any:
-        """Choose and command, unless an earlier try did; wait."""
-        from airflow_provider.control.drills.rehearsal import Rehearsal
-
         fault_id = self.task_of_run(context)
         known = fault_id in self.hook.read(self.application_id).faults
-        rehearsal = Rehearsal(
-            cluster=self.hook.connection,
-            application_id=self.application_id,
-            run_id=str(context["run_id"]),
-            store=self.store,
-            max_rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
-        )
-        fault = rehearsal.inject(
+        fault = _rehearsal(self, context, self.store, self.max_rto_s).inject(
             fault_id,
             parse_drill_kind(self.kind),
             self.instance or None,
@@ -119,7 +109,6 @@ class InjectFaultOperator(ControlOperator):
         return self.wait_for(fault_taken(fault))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was done."""
         fault_id, by = self.task_of_run(context), str(context["run_id"])
         view = self.hook.read(self.application_id)
         fault = view.faults.get(fault_id)
@@ -203,27 +192,17 @@ class CheckRecoveryOperator(ControlOperator):
         self.store = store
 
     def execute(self, context: Context) -> Any:
-        """Wait for the redundancy."""
         standbys = parse_whole("num_standby_replicas", self.num_standby_replicas)
         return self.wait_for(redundancy_back(self._fault(), standbys))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare the offsets, report, and note in the history how the drill ended."""
-        from airflow_provider.control.drills.rehearsal import Rehearsal
-
         fault, error = self._fault(), None
         try:
             super().execute_complete(context, event)
         except StatefulStreamsError as found:
             error = found
-        rehearsal = Rehearsal(
-            cluster=self.hook.connection,
-            application_id=self.application_id,
-            run_id=str(context["run_id"]),
-            store=self.store,
-            max_rto_s=parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s),
-        )
-        done = rehearsal.conclude(fault, error)
+        done = _rehearsal(self, context, self.store, self.max_rto_s).conclude(fault, error)
         self._say(done)
         if done.error is not None:
             raise done.error
@@ -250,3 +229,15 @@ class CheckRecoveryOperator(ControlOperator):
 
     def _fault(self) -> InjectedFault:
         return from_plain(dict(self.fault), InjectedFault)
+
+
+def _rehearsal(task: ControlOperator, context: Context, store: str, max_rto_s: float | str | None) -> Rehearsal:
+    from airflow_provider.control.drills.rehearsal import Rehearsal
+
+    return Rehearsal(
+        cluster=task.hook.connection,
+        application_id=task.application_id,
+        run_id=str(context["run_id"]),
+        store=store,
+        max_rto_s=parse_if_given(parse_seconds, "max_rto_s", max_rto_s),
+    )

@@ -60,7 +60,6 @@ class StopInstanceOperator(ControlOperator):
         self.hand_over = hand_over
 
     def execute(self, context: Context) -> Any:
-        """Hand over, command and wait."""
         status = self.hook.read(self.application_id).statuses.get(self.instance)
         if status is None:
             raise InstanceError(
@@ -82,7 +81,6 @@ class StopInstanceOperator(ControlOperator):
         return self.wait_for(InstanceEnded(self.instance, status.incarnation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the handle, and link what it names."""
         handle: dict[str, Any] = super().execute_complete(context, event)
         self.linked_instance = from_plain(handle, InstanceHandle)
         return handle
@@ -124,7 +122,6 @@ class PauseProcessingOperator(ControlOperator):
         self.resume = resume
 
     def execute(self, context: Context) -> Any:
-        """Command those that are not as wanted, and wait for all."""
         paused = not parse_flag("resume", self.resume)
         view = self.hook.read(self.application_id)
         alive = {name: status for name, status in view.statuses.items() if status.state.alive}
@@ -187,7 +184,6 @@ class ReplayChangelogOperator(ControlOperator):
         self.tasks = tasks
 
     def execute(self, context: Context) -> Any:
-        """Command and wait."""
         tasks = parse_tasks(self.tasks)
         view = self.hook.read(self.application_id)
         status = view.statuses.get(self.instance)
@@ -215,7 +211,6 @@ class ReplayChangelogOperator(ControlOperator):
         return self.wait_for(TasksReplayed(self.instance, replay.id, tasks))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was restored, and note it in the history."""
         try:
             restored: dict[str, Any] = super().execute_complete(context, event)
         except StatefulStreamsError as error:
@@ -272,7 +267,6 @@ class StandbyCommandOperator(ControlOperator):
         self.tasks = tasks
 
     def execute(self, context: Context) -> Any:
-        """Command, and wait for all."""
         named, tasks = parse_optional(self.instances), parse_optional(self.tasks)
         view = self.hook.read(self.application_id)
         commands = standby_commands(
@@ -286,7 +280,6 @@ class StandbyCommandOperator(ControlOperator):
         return self.wait_for(done(view, commands))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, dict[str, int]]:
-        """Return where each was done."""
         results = super().execute_complete(context, event)["results"]
         return {result["instance"]: result["positions"] for result in self.checked(results)}
 

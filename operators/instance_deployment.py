@@ -158,7 +158,6 @@ class DeployInstanceOperator(ControlLineageOperator):
         self.python = python
 
     def execute(self, context: Context) -> Any:
-        """Attach or launch, then wait."""
         check_name("instance", self.instance)
         if self.on_change not in _ON_CHANGE:
             raise ConfigurationError(f"on_change is {self.on_change!r}: use {', '.join(map(repr, _ON_CHANGE))}.")
@@ -205,7 +204,6 @@ class DeployInstanceOperator(ControlLineageOperator):
         return self.wait_for(running, stop_on_kill=handle, step=str(incarnation), look=self._runs)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the handle; show the end of the log when the instance ended."""
         try:
             handle: dict[str, Any] = super().execute_complete(context, event)
         except InstanceError as error:

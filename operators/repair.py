@@ -46,7 +46,6 @@ class ListRepairsOperator(ControlOperator):
         self.instance = instance
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Look into the events, or into the assignment topic."""
         answers = [
             from_plain(plain, FailoverAnswer)
             for events in context["triggering_asset_events"].values()
@@ -101,7 +100,6 @@ class ReportFailOverOperator(ControlOperator):
         self.max_rto_s = max_rto_s
 
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]]:
-        """Mark and report."""
         slo_rto_s = parse_if_given(parse_seconds, "max_rto_s", self.max_rto_s)
         ids = [self.incident_id] if isinstance(self.incident_id, str) else list(self.incident_id)
         if not ids:
@@ -167,7 +165,6 @@ class HistoryOperator(ControlOperator):
         self.limit = limit
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Read and show."""
         since, kind = parse_optional(self.since), parse_optional(self.kind)
         found = self.hook.read_history(
             self.application_id,

@@ -104,7 +104,6 @@ class CreateChangelogTopicsOperator(ControlOperator):
         return False
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Create or verify."""
         from airflow_provider.kafka.application_topics import create_topics
 
         if (application := parse_optional(self.application)) is not None:
@@ -207,7 +206,6 @@ class CheckTopicsOperator(ControlOperator):
         self.deploy_dag_id = deploy_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Verify; repair and verify again."""
         from airflow_provider.control.application.topic_repair import find_topic_advice, repair_topic
 
         skip_before_deployment(self.hook, self.application_id, self.deploy_dag_id)

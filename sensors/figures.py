@@ -63,7 +63,6 @@ class StandbyLagSensor(ControlSensor):
         self.certified = certified
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return StandbysWarm(
             num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
             tasks=None if self.tasks is None else parse_tasks(self.tasks),
@@ -103,7 +102,6 @@ class SourceLagSensor(ControlSensor):
         self.tasks = tasks
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return SourceLagWithin(
             max_lag_records=parse_whole("max_lag_records", self.max_lag_records),
             tasks=None if self.tasks is None else parse_tasks(self.tasks),
@@ -143,7 +141,6 @@ class CertifiedStandbysSensor(ControlSensor):
         self.max_age_s = max_age_s
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return StandbysWarm(
             num_standby_replicas=parse_whole("num_standby_replicas", self.num_standby_replicas),
             tasks=None if self.tasks is None else parse_tasks(self.tasks),
@@ -191,7 +188,6 @@ class ChangelogGrowthSensor(ControlSensor):
         self.tasks = tasks
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return ChangelogGrowthWithin(
             max_records_per_day=parse_whole("max_records_per_day", self.max_records_per_day),
             window_s=parse_seconds("window_s", self.window_s),
@@ -223,7 +219,6 @@ class PredictedRtoSensor(ControlSensor):
         self.max_rto_s = max_rto_s
 
     def condition(self) -> Condition:
-        """What to wait for."""
         history = KafkaStreamsHook(self.kafka_conn_id).read_history(self.application_id)
         return PredictedRtoWithin(
             max_rto_s=parse_seconds("max_rto_s", self.max_rto_s), basis=rto_basis(history, {}, self.timeouts)
@@ -259,7 +254,6 @@ class DiskSpaceSensor(ControlSensor):
         self.instances = instances
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return DiskSpaceFree(
             min_free_bytes=parse_whole("min_free_bytes", self.min_free_bytes),
             instances=parse_if_given(parse_names, "instances", self.instances),

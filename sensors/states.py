@@ -46,12 +46,10 @@ class InstanceStateSensor(ControlSensor):
         self.states = states
 
     def condition(self) -> Condition:
-        """What to wait for."""
         states = self.states.split(",") if isinstance(self.states, str) else self.states
         return InstanceInState(self.instance, tuple(InstanceState(state.strip()) for state in states))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the handle, and link what it names."""
         handle: dict[str, Any] = super().execute_complete(context, event)
         self.linked_instance = from_plain(handle, InstanceHandle)
         return handle
@@ -89,7 +87,6 @@ class TaskStateSensor(ControlSensor):
         self.instance = instance
 
     def condition(self) -> Condition:
-        """What to wait for."""
         states = self.states.split(",") if isinstance(self.states, str) else self.states
         return TaskInState(parse_task(self.task), tuple(TaskState(s.strip()) for s in states), self.instance or None)
 
@@ -116,11 +113,9 @@ class IncidentResolutionSensor(ControlSensor):
         self.incarnation = incarnation
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return IncidentResolved(self.instance, int(self.incarnation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what was seen, and link the run that answered it."""
         found: dict[str, Any] = super().execute_complete(context, event)
         if found["answered_by_dag"] is not None:
             self.linked_run = FailoverRun(found["answered_by_dag"], found["answered_by"])
@@ -147,7 +142,6 @@ class FaultEndSensor(ControlSensor):
         self.fault: Mapping[str, Any] = fault  # type: ignore[assignment]  # rendered before it is used
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return fault_over(from_plain(dict(self.fault), InjectedFault))
 
 
@@ -174,5 +168,4 @@ class DrillAgeSensor(ControlSensor):
         self.kind = kind
 
     def condition(self) -> Condition:
-        """What to wait for."""
         return DrillPassedWithin(max_age_s=parse_seconds("max_age_s", self.max_age_s), cause=parse_optional(self.kind))

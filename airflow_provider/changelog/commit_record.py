@@ -27,11 +27,7 @@ COMMIT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """A point in the task's partition of a source topic.
-
-    Args:
-        topic_id: the topic's id in its cluster; None while it is not known.
-    """
+    """A point in the task's partition of a source topic (``docs/formats.md``)."""
 
     offset: int
     topic_id: str | None = None
@@ -44,7 +40,6 @@ class SegmentDigests:
     Args:
         length_ms: of the longest span; of each where none is of several segments. A version that knows segments alone
             takes others for cut otherwise, and reads the store.
-        digests: by the start of the span's last segment, epoch ms, 16 hexadecimal digits.
     """
 
     length_ms: int
@@ -68,39 +63,7 @@ class CommitRecord:
 
     It stands in every changelog that the transaction wrote; of those that the changelogs of a task hold, the one with
     the greatest sequence is the task's. A consumer group without members loses its offsets after
-    ``offsets.retention.minutes``; a compacted record stays.
-
-    Args:
-        sequence: 1 for the task's first commit, greater by one with each.
-        generation: the committing owner's ``active_since``.
-        committed_at_ms: epoch ms by its clock.
-        sources: by topic, up to where the task's partition is processed.
-        processed: input records processed since the beginning of the application.
-        filtered: input records that each named filter dropped, since the beginning.
-        failed: input records that could not be processed and were left out, since the beginning.
-        digests: by store, its digest after this commit (`airflow_provider.state.digest`), 16 hexadecimal digits,
-            because not every reader of JSON keeps 64 bits; a store is missing while its digest is not known.
-        stream_time_ms: the greatest event time that the task has seen, epoch ms, or to where its time went on while it
-            had no input; None where no event time is read.
-        signature: by store, what its state means after this commit; a store is missing where the types of the job's
-            columns were not known.
-        watermark_ms: every window that ends at or before it is closed, epoch ms; never goes back. None as above.
-        side_watermarks_ms: of a join of two streams, the watermark of each alone, the left one first; None before any
-            of its rows.
-        marks: behind an internal topic, by task that writes its rows, the watermark that it told last, epoch ms; None
-            of one that is set aside (`changelog.time_mark`).
-        aside: whether the task has told that nobody is to wait for its rows, because its source holds nothing.
-        late: input records that came too late for what they belong to, and were left out, since the beginning.
-        expired_before_ms: by store whose keys begin with a time (`state.time_segments`): it holds no earlier one, and
-            what the changelog holds of earlier ones is not restored.
-        segment_offsets: by such a store and the start of the last segment of each of its spans, an
-            offset of its changelog before which there is nothing of the span.
-        segment_digests: by such a store, the digests of its spans; missing as in `digests`.
-        segment_spans: by such a store, of its spans of several segments: by the start of the last, that of the first.
-        outputs: by topic, the records that the task's transactions wrote into the job's sink and dead-letter topic,
-            this one's among them, since its commits count them; None where this commit does not count them.
-        timers: by kind (``timers`` of event time, ``clock``), those that are set after this commit; a kind is missing
-            where the job has no function for it, or nobody has counted them yet.
+    ``offsets.retention.minutes``; a compacted record stays. ``docs/formats.md`` has its fields.
     """
 
     application_id: str

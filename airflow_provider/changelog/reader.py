@@ -17,7 +17,6 @@ from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, da
 from airflow_provider.kafka.connection import KafkaConnection
 
 ChangelogPartition = tuple[str, int]
-"""A changelog's topic and partition."""
 
 _CUT: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001
 """What librdkafka says where a leader's epochs show that the log was cut before its position (KIP-320)."""
@@ -286,16 +285,11 @@ _POLL_S: Final = 0.1
 class PartitionReader(Protocol):
     """Reads partitions of changelogs, as `ChangelogReader` does."""
 
-    def add(self, partition: ChangelogPartition, offset: int) -> None:
-        """Read a partition from `offset` on."""
-
-    def remove(self, partition: ChangelogPartition) -> None:
-        """Stop reading a partition."""
-
+    def add(self, partition: ChangelogPartition, offset: int) -> None: ...
+    def remove(self, partition: ChangelogPartition) -> None: ...
     def read(
         self, max_records: int, timeout_s: float, before: int | None = None
-    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
-        """What has come, by partition (`ChangelogReader.read`)."""
+    ) -> Mapping[ChangelogPartition, ChangelogBatch]: ...
 
 
 def read_range(

@@ -88,13 +88,12 @@ def rebuild(
     writer: TransactionalWriter,
     reader: ChangelogReader,
 ) -> CommitRecord:
-    """Write a store's keys and its commit into an empty changelog, so that the task goes on where that commit was.
+    """Write a store's keys and its commit, with the next sequence, into an empty changelog; returns that commit.
+
+    So the task goes on where it was.
 
     Args:
         partition: of the changelog: the topic exists, and the partition is empty.
-
-    Returns:
-        The commit in the changelog, with the next sequence.
 
     Raises:
         TopicMismatchError: the partition is not empty; nothing was written.

@@ -17,7 +17,6 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.position import RESERVED_PREFIX
 
 TIME_KEY: Final = RESERVED_PREFIX + b"time/"
-"""What the keys of marks begin with."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class TransactionalWriter:
         to_all: tuple[Change, Mapping[str, int]] | None = None,
         check: Callable[[Mapping[str, int]], object] | None = None,
     ) -> Mapping[str, int]:
-        """Write everything of one micro-batch of a task in one transaction.
+        """Write everything of one micro-batch of a task in one transaction; by changelog, the position afterwards.
 
         Args:
             changes: by changelog, new values by key. Of a task without a store its commit topic, with no changes.
@@ -120,9 +120,6 @@ class TransactionalWriter:
                 partitioner.
             to_all: a record that is written behind them to all partitions of some topics, and how many these have.
             check: gets what is returned once the brokers have all of it, and raises where it must not be committed.
-
-        Returns:
-            By changelog, the offset after the commit record: the position afterwards.
 
         Raises:
             ValueError: no changelog is named, so that the commit record would stand nowhere.

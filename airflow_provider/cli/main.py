@@ -61,11 +61,7 @@ _COMMANDS: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the commands.
-
-    Returns:
-        The exit status (`ExitStatus`).
-    """
+    """Run one of the commands; returns the exit status (`ExitStatus`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["broker"]:
         from airflow_provider.kit.__main__ import main as run_kit

@@ -51,13 +51,10 @@ def await_condition(
     timeouts: Timeouts | None = None,
     advice: str = "Correct the cause, then run the command again.",
 ) -> dict[str, Any]:
-    """Wait until a condition is met.
+    """The condition's result, as plain values, once it is met.
 
     Args:
         advice: what a person does where it cannot be met any more.
-
-    Returns:
-        The condition's result, as plain values.
     """
     found = wait_for(cluster, application_id, condition, timeout_s=timeout_s, timeouts=timeouts, say=say_waiting)
     match found.outcome:

@@ -31,13 +31,10 @@ _MAX_LAYOUTS: Final = 255
 
 @dataclass(frozen=True, kw_only=True)
 class KeptAggregate:
-    """One aggregate, as its accumulators lie in the rows.
+    """One aggregate, as its accumulators lie in the rows (``docs/formats.md``).
 
     Args:
-        column: of what; None counts rows.
-        type: of the result; empty where the types of the columns are not known.
-        kinds: how each of its accumulators is kept: ``integer``, ``double``, ``decimal``, ``text``; none as above.
-        ignorenulls: for first and last: whether nulls are ignored.
+        type: of the result; empty where the types of the columns are not known, as are `kinds` then.
     """
 
     name: str
@@ -60,32 +57,18 @@ class KeptAggregate:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSignature:
-    """What the state of one store means.
+    """What the state of one store means: ``docs/formats.md`` has its fields.
 
     A row of aggregates begins with the number of its layout, so that rows of several versions of a job lie in one
     store, and none has to be rewritten. An aggregate that was removed keeps its place in `aggregates`, for the rows
     that still hold it. One that is added again gets a new place and starts empty: some keys had records without it.
 
     Args:
-        key_type: its type, on which the bytes of the keys depend; empty where it is not known.
-        operation: ``aggregate``, ``process``, ``drop_duplicates``, ``join``, or ``repartition`` for no state.
-        window: the windows of event time that the state is kept by beside the key, or the time within which duplicates
-            are dropped; None for neither.
-        segment_ms: how long the segments are in which such a store is kept (`state.time_segments`): as its first commit
-            has it, because keys may depend on it.
-        version: of the state of a function, as its author counts; None for aggregates.
-        aggregates: all that the rows of the store may hold, in the order in which they were added.
-        layouts: which of them a row holds, by their places in `aggregates`; the first is layout 1.
-        layout: the number of the layout that is written now; 0 where there are no aggregates.
-        join: what is kept of which rows, and for how long, in words that are compared as they are; None where the rest
-            says it.
-        columns: by name, the types of all columns that the rows of a join may hold, or those that come as JSON over an
-            internal topic. A row says itself which it has.
-        emit: of windows, when they come out: ``update`` or ``close``.
-        combined: of what comes over an internal topic for aggregates, whether it is aggregated in parts; None for none.
-        times: by topic that is read as a table, what its rows' times are.
-        writes: by internal topic that the stage writes or wrote, what it means to the stage that reads it: a change
-            that one of them refuses is refused by the other, before anything is written that it would misread.
+        segment_ms: as its first commit has it, because keys may depend on it.
+        join: what is kept of which rows, and for how long, in words that are compared as they are.
+        columns: a row says itself which of them it has.
+        writes: so a change that one of two stages refuses is refused by the other, before anything is written that it
+            would misread.
     """
 
     key: str

@@ -11,7 +11,6 @@ class TimerCount:
     """Timers of a kind that were set and have not fired.
 
     Args:
-        number: how many.
         next_ms: when the first of them is due, epoch ms; None where there is none.
     """
 

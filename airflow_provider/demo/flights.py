@@ -18,7 +18,6 @@ import pandas as pd
 from airflow_provider.demo.errors import DemoError
 
 COLUMNS: Final = ("time_hour", "carrier", "flight", "tailnum", "origin", "dest", "distance", "dep_delay")
-"""What is published of a flight."""
 
 
 def flights_file() -> Path:

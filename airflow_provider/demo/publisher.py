@@ -48,7 +48,8 @@ class Publisher:
                 "log.connection.close": False,
             }
         )
-        self._published = 0
+        self.published = 0
+        """How many were published so far."""
         self._error: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -59,16 +60,11 @@ class Publisher:
         return len(self._records)
 
     @property
-    def published(self) -> int:
-        """How many were published so far."""
-        return self._published
-
-    @property
     def done(self) -> bool:
         """Whether all of them are stored."""
         if self._error is not None:
             raise DemoError(f"The flights could not be published into {self._topic!r}: {self._error}.")
-        return not self._thread.is_alive() and self._published == self.total
+        return not self._thread.is_alive() and self.published == self.total
 
     def start(self) -> None:
         """Begin."""
@@ -115,6 +111,6 @@ class Publisher:
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
-            self._published += 1
+            self.published += 1
         else:
             self._error = error.str()

@@ -149,11 +149,7 @@ class Demo:
         self._deadline = time.monotonic() + settings.limit_s
 
     def run(self) -> bool:
-        """Run it, and take down what it started.
-
-        Returns:
-            Whether everything came out right.
-        """
+        """Run it, and take down what it started; returns whether everything came out right."""
         say = self._screen.say
         find_java()
         for of, jar_set in (("Kafka's broker", kafka_broker_jars), ("Spark's Kafka connector", spark_kafka_jars)):

@@ -226,11 +226,7 @@ class Stage:
 
 
 def tear_down(folder: DemoFolder) -> bool:
-    """End what an earlier process left up on a folder.
-
-    Returns:
-        Whether anything was up.
-    """
+    """End what an earlier process left up on a folder; returns whether anything was up."""
     if not folder.is_up():
         return False
     end_groups(folder.airflow_leaders(), _AIRFLOW_S)

@@ -148,7 +148,7 @@ def resolve(
     settings_file: Path | None = None,
     timeout_s: float = 600.0,
 ) -> tuple[Path, ...]:
-    """Return the jars of the coordinates, from the cache where they were resolved before.
+    """Return the jars of the coordinates, sorted by name, from the cache where they were resolved before.
 
     A set that is in the cache costs no network and no Java. Several processes may resolve at once: one does the
     work, the others wait for it. A set appears in the cache complete or not at all.
@@ -158,9 +158,6 @@ def resolve(
         cache: where sets and Ivy's own files are kept; None is `default_cache()`.
         settings_file: Ivy settings in place of Maven Central, for a mirror; `${ivy.cache.dir}` is given to it.
         timeout_s: how long Ivy may take.
-
-    Returns:
-        The jars, sorted by name.
 
     Raises:
         JarsError: Ivy failed, with its last lines, or did not deliver a coordinate's jar.

@@ -20,7 +20,6 @@ class ApplicationTopics:
     Args:
         partitions: of the sources, and so of each changelog.
         control: the names of the control topics, those of the history and of the metrics among them.
-        created: the names of those that did not exist.
     """
 
     partitions: int

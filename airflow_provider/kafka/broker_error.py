@@ -116,15 +116,12 @@ class ConnectionErrors:
         return f"{otherwise}; {self._advice() or self._last}"
 
     def unreachable(self, what: str, otherwise: str, way_out: str) -> BrokerUnreachableError:
-        """The error for a request that was not answered.
+        """The error for a request that was not answered; `LoginRefusedError` where a broker refuses who comes.
 
         Args:
             what: was not answered.
             otherwise: what the request said, where no connection says more.
             way_out: what to do, where the reason does not say it itself.
-
-        Returns:
-            `LoginRefusedError` where a broker refuses who comes.
         """
         if (advice := self._advice()) is None:
             return BrokerUnreachableError(f"{what} ({self.because(otherwise)}): {way_out}")

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException
 
 SourcePartition = tuple[str, int]
-"""A topic and a partition of it."""
 
 BEGINNING: Final = -2
 """In place of an offset: the first that the log still has."""

@@ -230,10 +230,7 @@ class TopicAdmin:
         return found.partitions
 
     def verify(self, specs: Iterable[TopicSpec]) -> Mapping[str, TopicDescription]:
-        """Raise unless every topic exists as specified.
-
-        Returns:
-            By name, the topics as they are.
+        """By name, the topics as they are; raise unless each exists as specified.
 
         Raises:
             TopicMissingError: one does not exist.
@@ -252,10 +249,7 @@ class TopicAdmin:
         return verified
 
     def ensure(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
-        """Create what is missing and verify what exists; nothing that exists is altered.
-
-        Returns:
-            The names of the topics that were created.
+        """Create what is missing, and return its names; verify what exists, and alter nothing of it.
 
         Raises:
             TopicMismatchError: one exists otherwise than specified.

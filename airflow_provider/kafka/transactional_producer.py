@@ -11,13 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 
 def flush(producer: Producer, timeout_s: float) -> int:
-    """Send what is queued, and call the callbacks.
+    """Send what is queued, and call the callbacks; returns how many records are still queued.
 
     A fatal error is raised by the client while it calls a callback, which then fails with a `SystemError` that says
     nothing. An idempotent producer has one where its user may write to no topic at all: the brokers give it no id.
-
-    Returns:
-        How many records are still queued.
 
     Raises:
         KafkaException: a fatal error.
@@ -45,24 +42,13 @@ _ONCE_S: Final = _BACKOFF_MS * (1 - _JITTER) / 1000
 class TransactionalProducer:
     """Begins, commits and aborts; knows whether a further transaction may follow on the same producer.
 
-    An EndTxn request says of which producer and epoch it is, not of which transaction. After a broken connection
-    librdkafka repeats it by itself and reports success; the first one, late, then ends whatever transaction of that
-    epoch is open when it arrives: half of one is committed, or half of one is aborted (Jepsen, Bufstream 0.1.0).
-    KIP-890 part 2 cures it with an epoch for each transaction, which librdkafka does not speak (its issue 5423).
-
-    So a transaction is only begun while it is certain that the end of the last one was sent once. Its time proves it.
-    librdkafka repeats a request through `rd_kafka_broker_buf_retry` alone (rdkafka_broker.c, read at 2.15; that the
-    client which is installed repeats none earlier is tested), and not before ``retry.backoff.ms``, less 20 % jitter,
-    have passed since it failed. An end that was answered sooner was sent once,
-    and nothing of it is on its way. One that took longer, or failed, may have been repeated: the producer is not
-    `reusable`, and the next transaction needs another, whose `fence` raises the epoch, so that the brokers refuse what
-    is late. Statistics count requests too, but come at an interval; and librdkafka tells neither its error callback nor
-    its log of every broken connection.
-
-    No other late request changes a result: a batch is known by its sequence, an added partition or group is ended by
-    the next end or the coordinator, and late group offsets are replaced; nothing reads them back. Between two
-    transactions a late batch or partition costs the producer its place: the brokers refuse what it sends next, and the
-    owner fences again.
+    The request that ends a transaction is sent again by librdkafka after a broken connection, and the first one, late,
+    ends whatever is open then: so a transaction is only begun while it is certain that the end of the last one was sent
+    once (``docs/protocol.md``, "Kafka's own transactions"). Its time proves it: an end that was answered within
+    `_ONCE_S` was not repeated, through `rd_kafka_broker_buf_retry` alone (rdkafka_broker.c, read at 2.15; that the
+    client which is installed repeats none earlier is tested). Statistics count requests too, but come at an interval;
+    and librdkafka tells neither its error callback nor its log of every broken connection. After one that took longer,
+    or failed, the producer is not `reusable`: the next transaction needs another, whose `fence` raises the epoch.
 
     Args:
         config: of the client, without what this class sets: ``transactional.id`` and how long requests are put off.

@@ -47,14 +47,11 @@ class TextRecord:
 
 
 def parse_line(line: str, number: int, *, raw: bool = False) -> TextRecord | None:
-    """Read one line, with or without its line break.
+    """The record of one line, with or without its line break; None for a line of blanks.
 
     Args:
         line: ``key<TAB>JSON``; ``JSON`` alone has no key; nothing after the tab deletes the key.
         raw: whether the value may be any text, for a record that no job can read.
-
-    Returns:
-        The record; None for a line of blanks.
 
     Raises:
         RecordsError: the value is not JSON.
@@ -77,10 +74,7 @@ def parse_line(line: str, number: int, *, raw: bool = False) -> TextRecord | Non
 
 
 def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, raw: bool = False) -> int:
-    """Write a record for each line, as it arrives, with the Java clients' partitioner.
-
-    Returns:
-        How many records were written.
+    """Write a record for each line, as it arrives, with the Java clients' partitioner; returns how many.
 
     Raises:
         TopicMissingError: there is no such topic.

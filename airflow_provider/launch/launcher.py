@@ -29,6 +29,7 @@ from confluent_kafka import KafkaException
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.files import PRIVATE_UMASK, check_path, create_private_file, file_end
 from airflow_provider.common.host_name import host_name
+from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.status import DiskStatus, InstanceState, InstanceStatus, ProcessStatus
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.writer import ControlWriter
@@ -42,15 +43,15 @@ from airflow_provider.launch.instance_settings import (
 )
 from airflow_provider.launch.job_file import last_error
 from airflow_provider.launch.run_folder import RunFolder
-from airflow_provider.launch.stop_request import StopRequest
 
 LAUNCHER: Final = "airflow_provider.launch.launcher"
-"""The module that a launcher's process runs."""
 TIED: Final = "--tied-to"
 """Of its command line: by which a launcher that ends with its parent is known."""
 _LOG_LOOK_S: Final = 10.0
 _PARENT_LOOK_S: Final = 0.2
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+_STORED_WITHIN_S: Final = 5.0
+_LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,7 @@ def _inherited() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command of a launched folder to its end.
-
-    Returns:
-        The command's exit status.
-    """
+    """Run the command of a launched folder to its end; returns its exit status."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {LAUNCHER}",
         description="Runs an instance that airflow_provider.launch.launcher.launch() prepared, and reports its end.",
@@ -190,6 +187,54 @@ def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFo
     return code
 
 
+@dataclass(frozen=True)
+class StopRequest:
+    """Asks an instance for a clean shutdown: by a command, and by a signal to its driver where no broker answers.
+
+    After either the driver finishes its transactions and closes its stores.
+
+    Args:
+        folder: of its launch, where the driver notes its process id.
+    """
+
+    settings: InstanceSettings
+    folder: RunFolder
+    process_group: int
+
+    def send(self, writer: ControlWriter, cause: str) -> None:
+        """Ask; return once the command is stored, or the driver has the signal."""
+        instance = self.settings.instance
+        _say(f"got {cause}, asks instance {instance} to stop")
+        stop = Command(
+            id=f"launcher-{time.time_ns()}",
+            kind=CommandKind.STOP,
+            instance=instance,
+            incarnation=self.settings.incarnation,
+            hand_over=None,
+        )
+        try:
+            writer.write(stop, _STORED_WITHIN_S)
+            return
+        except StatefulStreamsError as error:
+            _say(f"the stop command could not be given through Kafka ({error}): signals the driver itself")
+        while (driver := self._driver()) is None:  # not yet up: what is to be stopped is still about to come
+            time.sleep(_LOOK_S)
+        os.kill(driver, signal.SIGTERM)
+        _say(f"sent SIGTERM to the driver, process {driver}; what waits for a broker there may take a minute to end")
+
+    def _driver(self) -> int | None:
+        """The driver's process; None where it is not known, or is none of this launch's."""
+        try:
+            pid = int(self.folder.driver.read_text())
+            return pid if os.getpgid(pid) == self.process_group else None
+        except (OSError, ValueError):
+            return None
+
+
+def _say(what: str) -> None:
+    print(f"launcher: {what}", file=sys.stderr, flush=True)
+
+
 def _bound_log(settings: InstanceSettings, folder: RunFolder) -> None:
     while True:
         time.sleep(_LOG_LOOK_S)
@@ -200,7 +245,7 @@ def _stop_without(parent: int) -> None:
     """Ask for a clean shutdown once the parent is gone: what a supervisor starts next must find nothing left."""
     while os.getppid() == parent:
         time.sleep(_PARENT_LOOK_S)
-    print("launcher: what it was tied to is gone", file=sys.stderr, flush=True)
+    _say("what it was tied to is gone")
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -212,7 +257,7 @@ def _kill_when_replaced(settings: InstanceSettings, process_group: int) -> None:
         except (StatefulStreamsError, KafkaException):
             time.sleep(1.0)
             continue
-        print(f"launcher: incarnation {newest} took over, ending this one", file=sys.stderr, flush=True)
+        _say(f"incarnation {newest} took over, ending this one")
         kill_instance(process_group)
         return
 
@@ -268,7 +313,7 @@ def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) ->
         writer.write(status, timeout_s=30.0)
     except StatefulStreamsError as error:
         # The heartbeat's timeout makes it known instead.
-        print(f"launcher: {error}", file=sys.stderr, flush=True)
+        _say(str(error))
 
 
 _LEAST: Final = 1024

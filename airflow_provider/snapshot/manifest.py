@@ -20,11 +20,7 @@ MANIFEST_FORMAT: Final = 3
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """One file of the stores' database.
-
-    Args:
-        sha256: of its content, hexadecimal; it lies under this name.
-    """
+    """One file of the stores' database; it lies under the hexadecimal sha256 of its content."""
 
     name: str
     size: int
@@ -33,15 +29,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The stores of a task at a position, and the files that they consist of.
-
-    Args:
-        changelogs: up to where each is applied, with the topic's id in its cluster: another one is another topic,
-            whatever its name.
-        commit: the newest commit record applied, as it lies in the changelogs; None before any.
-        taken_at_ms: when the snapshot was taken, epoch ms by that instance's clock, as in the positions.
-        keys: by store, about how many keys it has.
-    """
+    """The stores of a task at a position, and the files that they consist of (``docs/formats.md``)."""
 
     format: int
     application_id: str

@@ -146,14 +146,9 @@ MANIFESTS: Final = "manifests"
 
 
 def place_of(settings: SnapshotSettings, application_id: str, store: str, task: TaskId) -> Remote:
-    """The folder of a task's snapshots; in it one for each instance.
+    """The folder of a task's snapshots; in it one for each instance (``docs/formats.md``).
 
-    ::
-
-        <url>/<application id>/<store>/<task>/<instance>/manifests/<position>-<when>.json     written last
-        <url>/<application id>/<store>/<task>/<instance>/files/<sha256>                       by content
-
-    A task is named as everywhere, such as ``0_3``. Each standby has a folder of its own, in which only it writes and
-    removes: two of one task cannot harm each other, and RocksDB instances hardly ever share a file anyway.
+    Each standby has a folder of its own, in which only it writes and removes: two of one task cannot harm each other,
+    and RocksDB instances hardly ever share a file anyway.
     """
     return Remote(settings, application_id, store, str(task))

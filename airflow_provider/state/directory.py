@@ -24,19 +24,7 @@ _ASIDE = re.compile(r"[^-]+-(\d+)-(\d+_\d+)")
 
 
 class StateDirectory:
-    """The folders of one application on one host.
-
-    ::
-
-        <root>/<application id>/<task>/rocksdb/                 the database of all stores of the task
-        <root>/<application id>/<task>/rocksdb.replay           the last replay that was carried out
-        <root>/<application id>/<task>/<store>.shadow/          a replay that a drill throws away when it is done
-        <root>/<application id>/<task>/unassigned               since when the instance has not been given the task
-        <root>/<application id>/removed/<ns>-<task>/            all of a task, about to be removed
-        <root>/<application id>/quarantine/<when>-<ns>-<task>/  a database that was moved aside
-
-    A task is named as everywhere, such as ``0_3``.
-    """
+    """The folders of one application on one host: ``docs/formats.md`` lists them."""
 
     def __init__(self, root: Path, application_id: str) -> None:
         self.path = root / application_id
@@ -88,11 +76,7 @@ class StateDirectory:
         return self.path / str(task) / f"{_DATABASE}.replay"
 
     def quarantine(self, task: TaskId) -> Path | None:
-        """Move a task's database aside, for people to look at; it is never destroyed in place.
-
-        Returns:
-            Where it lies now; None when there was nothing.
-        """
+        """Move a task's database aside, for people to look at, and say where it lies; None when there was nothing."""
         source = self.database(task)
         if not source.exists():
             return None
@@ -102,14 +86,11 @@ class StateDirectory:
         return target
 
     def prune(self, whole: Collection[TaskId], max_stores: int, max_bytes: int) -> tuple[Path, ...]:
-        """Destroy the oldest databases in quarantine until the bounds are kept.
+        """Destroy the oldest databases in quarantine until the bounds are kept; returns what was destroyed.
 
         Args:
             whole: tasks whose database is whole; of each other the largest, which is the likeliest to hold all of the
                 state, and the newest are kept, whatever the bounds.
-
-        Returns:
-            What was destroyed.
         """
         aside = sorted((self.path / _QUARANTINE).glob("*"), key=lambda path: path.name)
         sizes = {path: folder_bytes(path) for path in aside}

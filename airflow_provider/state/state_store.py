@@ -147,11 +147,7 @@ class GuardedStore:
         return self._kept.bytes if isinstance(self._kept, InMemoryStore) else None
 
     def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in their order; None where there is none.
-
-        Raises:
-            StoreCorruptedError: it cannot be read.
-        """
+        """As `Store.get_many`."""
         if not keys:
             return []
         with self._mutex, self._typed("be read", StoreCorruptedError):
@@ -195,19 +191,11 @@ class GuardedStore:
         return (pair for pair in self._pairs(b"", None) if not pair[0].startswith(RESERVED_PREFIX))
 
     def holds_data(self, store: str) -> bool:
-        """Whether it has any key.
-
-        Raises:
-            StoreCorruptedError: it cannot be read.
-        """
+        """As `Store.holds_data`."""
         return next(self.items(store), None) is not None
 
     def range(self, store: str, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs from key `begin` (included) to `end` (excluded), in the order of the keys' bytes.
-
-        Raises:
-            StoreCorruptedError: it cannot be read; what lies before it was given.
-        """
+        """As `Store.range`."""
         return self._pairs(begin, end)
 
     def _pairs(self, begin: bytes, end: bytes | None) -> Iterator[Pair]:

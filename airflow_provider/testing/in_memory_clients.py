@@ -60,10 +60,7 @@ class InMemoryLog:
     def commit(
         self, transactional_id: str, epoch: int, records: Iterable[tuple[str, int, Record]]
     ) -> dict[tuple[str, int], int]:
-        """Append records as one transaction, in their order.
-
-        Returns:
-            By partition, the offset of its last record.
+        """Append records as one transaction, in their order; by partition, the offset of its last record.
 
         Raises:
             FencedError: a later owner exists; nothing was written.

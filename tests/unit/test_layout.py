@@ -158,6 +158,8 @@ def test_part_imports_only_what_lies_below_it(part: str) -> None:
     assert not offences
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
 OPERATIONS = ("streaming/operations", "streaming/aggregates", "streaming/joins")
 
 
@@ -210,11 +212,40 @@ def test_every_operation_is_found() -> None:
     )
 
 
+def test_every_public_method_has_a_contract_its_own_or_its_bases() -> None:
+    classes = [node for module in all_modules() for node in parsed(module).body if isinstance(node, ast.ClassDef)]
+    by_name = {node.name: node for node in classes}
+
+    def contract(node: ast.ClassDef, name: str) -> str | None:
+        own = [
+            ast.get_docstring(method) for method in node.body if isinstance(method, FUNCTIONS) and method.name == name
+        ]
+        bases = [by_name[base] for part in node.bases if (base := ast.unparse(part).rpartition(".")[2]) in by_name]
+        return next((text for text in (*own, *(contract(base, name) for base in bases)) if text), None)
+
+    # What is needed of another class has its contract there; what an Airflow task executes is told by its class.
+    protocols = {node.name for node in classes if "Protocol" in map(ast.unparse, node.bases)}
+    assert not [
+        f"{node.name}.{method.name}"
+        for node in classes
+        for method in node.body
+        if not node.name.startswith("_") and isinstance(method, FUNCTIONS) and not method.name.startswith("_")
+        if contract(node, method.name) is None and method.name != "execute"
+        if not (node.name in protocols and "`" in (ast.get_docstring(node) or ""))
+    ]
+
+
 def own_imports(module: str, wanted: Collection[str]) -> list[str]:
     """Those of the wanted modules that a module names in its own import statements."""
     source = source_of(module)
     assert source is not None
     return [name for name in imported_names(text_of(source)) if name in wanted]
+
+
+def parsed(module: str) -> ast.Module:
+    source = source_of(module)
+    assert source is not None
+    return ast.parse(text_of(source))
 
 
 def all_modules() -> list[str]:

@@ -34,12 +34,11 @@ def create_described_topics(
 ) -> tuple[JobDescription, tuple[str, ...]]:
     """Create all topics of an application but its sources, or verify those that exist.
 
+    Returns the job with all partitions known, and the names of those that did not exist.
+
     Args:
         replication_factor: of the topics; None takes the cluster's default and accepts any.
         before: what it was made of when its topics were created last; None where it never was described.
-
-    Returns:
-        The job with all partitions known, and the names of the topics that did not exist.
 
     Raises:
         ConfigurationError: this version of the job cannot go on with what the one before left (`refuse_change`).

@@ -19,12 +19,9 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 def create_job_topics(
     cluster: KafkaConnection, admin: TopicAdmin, job: JobDescription, replication_factor: int | None = None
 ) -> tuple[JobDescription, tuple[str, ...]]:
-    """Create the topics of a job, or verify them, and keep what the job is made of.
+    """Create or verify the topics of a job, and keep what it is made of; that, and the names of those created.
 
     What only an earlier version of it needed stays, and is remembered as gone.
-
-    Returns:
-        The job as it is kept, and the names of the topics that did not exist.
 
     Raises:
         ConfigurationError: this version of the job cannot go on with what the one before left.

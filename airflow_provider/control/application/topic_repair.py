@@ -68,11 +68,7 @@ def find_topic_advice(
 
 
 def repair_topic(admin: TopicAdmin, finding: TopicFinding) -> str:
-    """Do what `TopicFinding.repair` says; what is to be kept, its caller keeps.
-
-    Returns:
-        What was done.
-    """
+    """Do what `TopicFinding.repair` says, and say it; what is to be kept, its caller keeps."""
     if finding.create is not None:
         admin.ensure([finding.create])
     elif finding.setting is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.decide import decide
+from airflow_provider.control.failover.decide import FailoverPlan, decide
 from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import WATCHER, Action, Incident, IncidentKind, IncidentRecord
@@ -154,16 +154,7 @@ def _answer(
     now_ms, replicas = clock_ms(), finder.num_standby_replicas
     if known is not None and not finder.by_hand and not is_due(incident, view, healthy, replicas, now_ms=now_ms):
         return IncidentAnswer(line=f"Incident {incident.id} was answered by {known.answered_by} already")
-    plan = decide(
-        incident,
-        view.assignment,
-        view.statuses,
-        healthy,
-        finder.num_standby_replicas,
-        answered=view.incidents,
-        heard_at_ms=view.heard_at_ms,
-        now_ms=None if finder.by_hand else now_ms,
-    )
+    plan = _plan(incident, view, view.assignment, healthy, replicas, None if finder.by_hand else now_ms)
     if plan.assignment is None and not plan.decisions:
         return IncidentAnswer(line=f"Incident {incident.id} is not open any more, or too soon after another failover")
     if known is not None and known.resolved_at_ms is None and plan.assignment is None and plan.decisions == known.plan:
@@ -265,17 +256,21 @@ def is_due(
     waits = known.no_candidate or any(one.action is Action.KEEP or one.overloaded for one in known.plan)
     if not waits or view.assignment is None:
         return False
-    plan = decide(
-        incident,
-        view.assignment,
-        view.statuses,
-        candidates,
-        num_standby_replicas,
-        answered=view.incidents,
-        heard_at_ms=view.heard_at_ms,
-        now_ms=now_ms,
+    return _plan(incident, view, view.assignment, candidates, num_standby_replicas, now_ms).assignment is not None
+
+
+def _plan(
+    incident: Incident,
+    view: ControlView,
+    assignment: Assignment,
+    healthy: Collection[str],
+    replicas: int,
+    now_ms: int | None,
+) -> FailoverPlan:
+    heard, answered = view.heard_at_ms, view.incidents
+    return decide(
+        incident, assignment, view.statuses, healthy, replicas, answered=answered, heard_at_ms=heard, now_ms=now_ms
     )
-    return plan.assignment is not None
 
 
 def task_failed_at_ms(incident: Incident, view: ControlView) -> int | None:

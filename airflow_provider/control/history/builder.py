@@ -207,11 +207,7 @@ _WRITE_S: Final = 2.0
 def note_history(
     write: Callable[..., None], application_id: str, records: Iterable[HistoryRecord], *, warn: Callable[[str], object]
 ) -> bool:
-    """Write into the history what was done; what cannot be written is a warning, soon, and fails nothing.
-
-    Returns:
-        Whether they are stored.
-    """
+    """Write into the history what was done, and say whether it is stored; where not, that is a warning, soon."""
     try:
         write(application_id, *records, timeout_s=_WRITE_S)
     except Exception as error:  # whatever it is: what was done is done
@@ -229,7 +225,7 @@ def resolve_incident(
     write: Callable[[IncidentRecord], None],
     slo_rto_s: float | None = None,
 ) -> IncidentRecord:
-    """Mark an incident resolved and complete its record in the history.
+    """Mark an incident resolved and complete its record in the history; returns what is kept of it.
 
     One that is resolved already keeps when that was; its history gets what is known of it now.
 
@@ -237,9 +233,6 @@ def resolve_incident(
         at_ms: when every task had its standbys again, epoch ms.
         note: stores a record in the history; false where it could not. The incident is then remembered the longer.
         write: stores what is kept of the incident; not called where nothing changed.
-
-    Returns:
-        What is kept of it.
     """
     found = record
     if record.resolved_at_ms is None:

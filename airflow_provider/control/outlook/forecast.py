@@ -136,11 +136,7 @@ def too_few(points: Sequence[Point], now_ms: int) -> str | None:
 
 
 def trend(points: Iterable[Point]) -> Trend | None:
-    """The line of least squares, of one slope for all runs and a level for each: a jump between two is no change.
-
-    Returns:
-        None where no run lasts.
-    """
+    """The line of least squares, of one slope for all runs and a level for each; None where no run lasts."""
     times, values = list[float](), list[float]()
     for run in _runs(points):
         begin_ms = statistics.fmean(point.at_ms for point in run)

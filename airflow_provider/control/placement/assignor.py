@@ -344,11 +344,7 @@ def hosts_of(instances: Collection[str], statuses: Mapping[str, InstanceStatus])
 def tasks_on_one_host(
     tasks: Mapping[TaskId, TaskAssignment], statuses: Mapping[str, InstanceStatus]
 ) -> dict[TaskId, str]:
-    """The tasks all of whose copies would be lost with one host, although there is more than one copy.
-
-    Returns:
-        By task, the host.
-    """
+    """By task the host with which all of its copies would be lost, although there is more than one."""
     found = {}
     for task_id, task in tasks.items():
         copies = [*([task.active] if task.active else []), *task.standbys]

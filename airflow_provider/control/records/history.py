@@ -96,17 +96,13 @@ class Rpo:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryRecord:
-    """One thing that an application went through; kept in ``<app>-history`` under ``<kind>/<id>``.
+    """One thing that an application went through: ``docs/formats.md`` has its fields.
+
+    Kept in ``<app>-history`` under ``<kind>/<id>``: its `id` is the same for every try, so a retry overwrites.
 
     Args:
-        id: of the incident, the injected fault, or the task of the run: the same for every try, so a retry overwrites.
-        cause: the kind of the incident or of the drill; what was asked for.
-        at_ms: when it began, epoch ms: the failure, the fault, the command.
-        ended_at_ms: when it ended; None while it is open.
         reason: why it failed or was skipped, or why a failover has no RTO although its tasks have committed; None
             otherwise.
-        predicted_rto_ms: of a drill, the RTO that was predicted before the fault.
-        outputs: of a drill, its outputs by count; None where it did not get that far.
     """
 
     application_id: str

@@ -243,12 +243,7 @@ SILENT_AFTER_S: Final = 5 * WATCHER_INTERVAL_S
 
 @dataclass(frozen=True, kw_only=True)
 class Unanswered:
-    """An incident that was reported to Airflow more than once, since no run took it up. Kept in the `Watcher`.
-
-    Args:
-        what: its kind, and the instance or the tasks that it is of, in a few words.
-        reported_at_ms: when it was reported first, epoch ms of the watcher's clock.
-    """
+    """An incident that was reported to Airflow more than once, since no run took it up. Kept in the `Watcher`."""
 
     incident: str
     what: str
@@ -265,13 +260,8 @@ class Unanswered:
 class Watcher:
     """What a watcher writes every `WATCHER_INTERVAL_S`, after it read and judged all that the brokers held.
 
-    Kept in ``<app>-status`` under ``watcher/<app>``. Several watchers of one application write under the same key: one
-    that lives is enough.
-
-    Args:
-        began_at_ms: since when it watches without an interruption, epoch ms of its clock.
-        sent_at_ms: the same clock; for people, no decision reads it.
-        unanswered: what it reported, and no run of the failover DAG has taken up although it was reported again.
+    Kept in ``<app>-status`` under ``watcher/<app>`` (``docs/formats.md``). Several watchers of one application write
+    under the same key: one that lives is enough.
     """
 
     application_id: str

@@ -17,20 +17,9 @@ METRICS_FORMAT: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMetrics:
-    """One task on one instance. Counters are what they have come to, so that a record that is missing loses nothing.
+    """One task on one instance: ``docs/formats.md`` has its fields.
 
-    Args:
-        generation: an active's ``active_since``; the generation read for a standby.
-        processed_records: input records since this process got the task; the next owner counts from 0.
-        source_lag_records: of an active, records of its source that wait; None where that is not known.
-        changelog_end: offset after the last record of its changelog partition; it only grows, whoever is active. None
-            before it was seen.
-        store_bytes: what the store takes on disk; None where it does not lie on the driver's host.
-        restoring: whether the store has not been at the end of its changelog yet.
-        restored_records: changelog records that the restore under way, or the last one, has applied.
-        restore_took_s: seconds that it took, or takes so far.
-        late_records: as in `TaskStatus`, since the application began; None where an earlier version wrote the record.
-        left_out_records: its ``failed_records``; None as above.
+    Counters are what they have come to, so that a record that is missing loses nothing.
     """
 
     task: TaskId
@@ -51,12 +40,10 @@ class TaskMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsRecord:
-    """One instance at one time; kept in ``<app>-metrics`` under the instance's name.
+    """One instance at one time; kept in ``<app>-metrics`` under the instance's name (``docs/formats.md``).
 
     Args:
-        incarnation: the process; greater is newer.
         at_ms: epoch ms: of its host as it is written, of the broker as it is read.
-        disk_free_bytes: what the disk has left; None where that is not known.
     """
 
     application_id: str

@@ -47,14 +47,9 @@ class RestorePhase(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreStatus:
-    """The restore of a task's store that is under way, or the last one.
+    """The restore of a task's store that is under way, or the last one (``docs/formats.md``).
 
     Args:
-        phase: see `RestorePhase`; None once the end of the changelog was reached.
-        bytes_left: an estimate of what is left; None when unknown.
-        took_s: seconds that it took, or takes so far.
-        remaining_s: forecast of when the lag is gone, at the rate seen, in seconds; 0 when caught up, None when
-            unknown.
         source: what the store was last restored from, when it was empty and snapshots are taken, and why not from a
             newer snapshot; None otherwise.
     """
@@ -71,14 +66,7 @@ class RestoreStatus:
 
 @dataclass(frozen=True)
 class CertificateStatus:
-    """What comparisons of a standby's store with its active's found.
-
-    Args:
-        position: the changelog offset at which it was last found to hold what the active's held; None before.
-        at_ms: when that was, epoch ms of its host; None before.
-        divergences: how often it was found to hold something else, since its process began.
-        command: id of the newest command for which a comparison was made, to its end; None before any.
-    """
+    """What comparisons of a standby's store with its active's found (``docs/formats.md``)."""
 
     position: int | None = None
     at_ms: int | None = None
@@ -88,13 +76,7 @@ class CertificateStatus:
 
 @dataclass(frozen=True)
 class SnapshotStatus:
-    """A standby's last snapshot.
-
-    Args:
-        position: its changelog offset; None before the first.
-        at_ms: when it was taken, epoch ms of its host; None before.
-        error: why the last one could not be sent, in one line; None otherwise.
-    """
+    """A standby's last snapshot (``docs/formats.md``)."""
 
     position: int | None = None
     at_ms: int | None = None
@@ -103,15 +85,11 @@ class SnapshotStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class TableWaitStatus:
-    """Which table a task of a stream waits for, which its rows are to meet.
+    """Which table a task of a stream waits for, which its rows are to meet (``docs/formats.md``).
 
     Args:
         topic: of the table, or one between two stages by which its rows come.
-        task: which reads that and is behind.
-        others: further tasks of its stage that are.
-        offset: of the next record of that task, by its last commit; None before the first, and while it is not known.
-        end: the offset that it has to reach; None while the brokers do not tell.
-        for_s: seconds since the wait began.
+        task: which reads that and is behind; `others` of its stage are, too.
     """
 
     topic: str
@@ -124,20 +102,12 @@ class TableWaitStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceStatus:
-    """What the source holds for an active task, as its instance's driver asked the brokers.
+    """What the source holds for an active task, as its instance's driver asked the brokers (``docs/formats.md``).
 
     Args:
-        end: the offset after the last record that can be read; None before it was asked for.
-        lag_records: offsets between the task's next input record and ``end``, 0 where no record is among them; None
-            when unknown.
-        uncommitted_records: offsets behind ``end`` that cannot be read, because a producer's transaction is open.
-        stalled_s: seconds for which the task has got no further, although its source holds more; 0 while it gets on,
-            or has nothing to do. A call into its worker that is under way and not overdue does not count, nor does a
-            wait for a table.
-        gets_ready: whether it holds more, and the query that is to bring the task's rows has not called yet: Spark
-            loads, compiles and starts what it needs until then.
-        waits_for: the table that has to be read before its next rows are; None where it waits for none, or not for
-            some seconds yet.
+        lag_records: 0 where no record is among the offsets; None when unknown.
+        stalled_s: 0 while it gets on, or has nothing to do. A call into its worker that is under way and not overdue
+            does not count, nor does a wait for a table.
     """
 
     end: int | None = None
@@ -150,19 +120,7 @@ class SourceStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkStatus:
-    """What an active task's processing took, since the instance got the task, and lately: over five seconds.
-
-    Args:
-        commits: transactions that were committed.
-        process_s: seconds of processing, without commits.
-        commit_s: seconds of these commits.
-        commits_per_s: lately.
-        process_latency_ns: nanoseconds of processing an input record, lately; None where none was processed.
-        commit_latency_ms: milliseconds of a commit, lately; None where there was none.
-        lateness_avg_ms: by how much the rows were behind the stream time, lately: their mean in milliseconds; None
-            where none was processed, without event time, and where the instance's version does not report it.
-        lateness_max_ms: of the row that was furthest behind.
-    """
+    """What an active task's processing took, since the instance got the task, and lately (``docs/formats.md``)."""
 
     commits: int = 0
     process_s: float = 0.0
@@ -176,10 +134,9 @@ class WorkStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeStatus:
-    """How far event time has got in an active task, as of its last commit.
+    """How far event time has got in an active task, as of its last commit (``docs/formats.md``).
 
     Args:
-        watermark_ms: what ends at or before it is over, epoch ms; None where there is none, or none yet.
         held_back_by: of a join, the topic of the side by which time stands where it does; else behind an internal topic
             the task before it, such as ``task 0_3``; None where there is none.
         held_back_ms: by how much the other side, or the task that is furthest, is further; None where one of them has
@@ -213,12 +170,7 @@ class FailureStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultStatus:
-    """The last fault of a drill that an instance holds over itself for a while, or reports the end of.
-
-    Args:
-        restores: what was replayed; none for a fault that replays nothing.
-        unmeasured: why there was nothing to measure; None where there was.
-    """
+    """The last fault of a drill that an instance holds over itself for a while, or reports the end of."""
 
     id: str
     over: bool = False
@@ -229,38 +181,13 @@ class FaultStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskStatus:
-    """One task on one instance, as of a heartbeat.
+    """One task on one instance, as of a heartbeat: ``docs/formats.md`` has its fields.
 
     Args:
-        generation: an active's ``active_since``; the generation read for a standby.
-        position: changelog offset up to which the store is applied; None before the store is open.
-        end: end of the changelog as last seen; None before it was seen.
-        lag_records: changelog offsets between ``position`` and ``end``.
-        lag_s: seconds since it was caught up, by its own host; 0 while it is, None when unknown.
-        source_offset: offset of the next input record to process; None before a commit is known.
-        resumed_offset: of an active, the ``source_offset`` with which it went on after it was owned: the last commit's;
-            None before, and where nothing was committed before.
-        committed_generation: of the last commit that the store knows; None before the first.
-        processed_records: input records processed since the instance got the task.
-        filtered_records: by name of a filter, input records that it dropped, since the application began; under
-            ``duplicates``, those that ``drop_duplicates()`` did.
-        failed_records: input records that could not be processed and were left out, since the application began.
-        late_records: input records that came too late for what they belong to and were left out, since the
-            application began.
-        timers: by kind (``timers`` of event time, ``clock``), those that the functions of a `process()` have set and
-            that have not fired, as of the last commit; of standbys too.
-        stream_time_ms: the greatest event time that the task has seen, epoch ms; None where none is read.
-        lost_records: offsets of input that were deleted before they were read and that the instance went on without,
-            since it got the task: the next owner counts from 0. Each range is in that instance's log.
-        owned_at_ms: when the task was owned (earlier owners fenced), epoch ms; None before.
-        first_commit_at_ms: when the first commit after getting the task was done, epoch ms; None before.
+        lost_records: each range of them is in that instance's log.
         failure: why it failed, or what is wrong although it works; None otherwise.
         store_kind: what keeps its store: ``rocksdb``, ``memory``, or ``module:Class`` of a user's.
-        memory_bytes: what the store takes of the worker's memory, where it is kept there; None elsewhere.
-        fault: id of the last fault of a drill that was injected into its store; None where none was.
-        replay: id of the newest command to restore its store afresh of which this is the answer; None before any.
-        failed_s: seconds for which it has been `TaskState.FAILED`, by the driver's monotonic clock; None while it is
-            not, and where the instance's version does not report it.
+        failed_s: None also where the instance's version does not report it.
     """
 
     task: TaskId
@@ -338,14 +265,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessStatus:
-    """The process of an instance.
-
-    Args:
-        pid: the driver's process id there; 0 when it is not known.
-        log_file: where its log lies there; None when it is not known.
-        ui_url: of Spark's UI, as the driver serves it; None where that is off or not up yet.
-        exit_code: its exit status, when its launcher reports its end; None otherwise.
-    """
+    """The process of an instance (``docs/formats.md``)."""
 
     host: str = ""
     pid: int = 0
@@ -356,12 +276,10 @@ class ProcessStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class FormerProcess:
-    """A process of an instance that failed, and in whose place another one was started.
+    """A process of an instance that failed, and in whose place another one was started (``docs/formats.md``).
 
     Args:
-        heard_at_ms: of its last status, epoch ms by the broker's clock.
-        generation: of the newest assignment when the next one was started: what an instance was given until then, the
-            failed process had.
+        generation: what an instance was given until then, the failed process had.
     """
 
     incarnation: int
@@ -373,12 +291,7 @@ class FormerProcess:
 
 @dataclass(frozen=True)
 class DiskStatus:
-    """The disk of an instance's stores.
-
-    Args:
-        free_bytes: what the disk has left; None when unknown.
-        host: where it was measured, on a Spark cluster the executor's; empty before it was.
-    """
+    """The disk of an instance's stores (``docs/formats.md``)."""
 
     folder: str = ""
     used_bytes: int = 0
@@ -388,24 +301,7 @@ class DiskStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceStatus:
-    """One heartbeat of an instance.
-
-    Args:
-        instance: its name, the same over restarts.
-        incarnation: one process of it; greater is newer.
-        generation: the newest assignment that it has read and carries out; 0 before any.
-        sent_at_ms: epoch ms by its own clock. For people; no decision reads it.
-        heartbeat_interval_s: how often it promises to send one.
-        paused: whether it was asked to process nothing for now.
-        last_commands: ids of the last commands that it carried out or refused, the newest last.
-        refusals: of those that it refused, by id: why.
-        stop_hand_over: of Airflow's command that stopped it, whether its tasks were to go to others; None where it was
-            not stopped by one.
-        error: why it ended or fails, in one line.
-        error_kind: the name of the class of the error that ended it; None where it is not known.
-        fault: of a drill, where it lasts for a while; None before any.
-        former: the process before this one, where that failed; None where it did not, and where there was none.
-    """
+    """One heartbeat of an instance: ``docs/formats.md`` has its fields."""
 
     application_id: str
     instance: str

@@ -1,27 +1,6 @@
-"""The keys and values of ``<app>-assignment`` and ``<app>-status``: JSON, one compacted key for each thing.
+"""The keys and values of ``<app>-assignment`` and ``<app>-status``: ``docs/formats.md`` lists them, and says why.
 
 Those of ``<app>-history``, which no view holds, are `control.records.history`'s; they are written the same way.
-
-==================  ===========================  =====================
-topic               key                          value
-==================  ===========================  =====================
-``-assignment``     ``assignment``               `Assignment`
-``-assignment``     ``command/<instance>/<id>``  `Command`
-``-assignment``     ``incident/<incident id>``   `IncidentRecord`
-``-assignment``     ``deployment/<instance>``    `Deployment`
-``-assignment``     ``claim/<instance>``         `InstanceStatus`
-``-assignment``     ``fault/<fault id>``         `InjectedFault`
-``-assignment``     ``job``                      `JobDescription`
-``-status``         ``instance/<instance>``      `InstanceStatus`
-``-status``         ``watcher/<application>``    `Watcher`
-==================  ===========================  =====================
-
-What is published (`AssignmentPublisher`) is one transaction, and one that stands still hides what lies behind it in its
-partition from every reader. So only ``-assignment`` sees transactions, and no heartbeat can be hidden. A *claim* is
-what is published of an instance before its process is launched; the first heartbeat of that process replaces it.
-
-Each value carries the number of its format. Fields are added without a new number, and a reader ignores those that
-it does not know; a change that an earlier version would misread gets a new number, which that version refuses.
 """
 
 from __future__ import annotations

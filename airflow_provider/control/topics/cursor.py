@@ -113,10 +113,7 @@ class ControlCursor:
         return any(end is not None and self._positions.get(topic, 0) > end for topic, end in ends.items())
 
     def take(self, message: Message) -> bool:
-        """Apply a record, or note what a consumer's event says.
-
-        Returns:
-            Whether the view changed.
+        """Apply a record, or note what a consumer's event says; returns whether the view changed.
 
         Raises:
             TopicDamagedError: a record is not what was written.

@@ -252,13 +252,10 @@ def publish_by(
 
 
 def retry_fenced(publish: Callable[[], T], application_id: str) -> T:
-    """Call `publish` until no other publisher took over while it ran, ten times at most.
+    """What `publish` returns, called until no other publisher took over while it ran, ten times at most.
 
     Args:
         publish: opens an `AssignmentPublisher`, which reads the newest state, and publishes what follows from it.
-
-    Returns:
-        What `publish` returned.
 
     Raises:
         FencedError: others took over again and again.

@@ -95,14 +95,11 @@ class ControlReader:
     def listen(
         self, expected: Callable[[], Collection[str]], timeout_s: float, since: Mapping[str, int] | None = None
     ) -> set[str]:
-        """Wait until each instance has sent a heartbeat: one look cannot tell whether a lone one is silent.
+        """Those of some instances that sent no heartbeat in time: one look cannot tell whether a lone one is silent.
 
         Args:
             expected: names those that are waited for, asked after each record.
             since: by instance, the append time (`ControlView.heard_at_ms`) after which one counts; None for now.
-
-        Returns:
-            Those that sent none.
         """
         before, deadline = dict(self.view.heard_at_ms if since is None else since), time.monotonic() + timeout_s
 
@@ -125,12 +122,9 @@ class ControlReader:
         return self.view.watcher is not before
 
     def poll(self, timeout_s: float) -> bool:
-        """Apply what has come since, waiting at most `timeout_s` for a first record.
+        """Apply what has come since, waiting at most `timeout_s` for a first record; returns whether the view changed.
 
         A consumer to which nothing comes any more is found and replaced (see `ControlCursor`).
-
-        Returns:
-            Whether the view changed.
         """
         changed = self._drain(timeout_s)
         if self._cursor.look_due(time.monotonic()):

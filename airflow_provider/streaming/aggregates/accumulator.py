@@ -141,11 +141,7 @@ def sum_type(logical: pa.DataType) -> pa.DataType:
 def accumulators(
     function: Function, column: str | None, logical: pa.DataType, ignorenulls: bool, where: str | None = None
 ) -> tuple[Accumulator, ...] | None:
-    """What is kept of an aggregate; None where values of the column's type cannot be.
-
-    Args:
-        logical: of the column.
-    """
+    """What is kept of an aggregate; None where values of the column's type cannot be."""
     count = Accumulator(function=Function.COUNT, column=column, kind=Kind.INTEGER, logical=pa.int64(), where=where)
     if function is Function.COUNT:
         return (count,)

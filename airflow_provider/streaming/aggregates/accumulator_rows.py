@@ -1,15 +1,8 @@
 """Rows of accumulators: in a store, of whatever version of the job wrote them, and on their way to another stage.
 
-The value of a record that goes to the stage which puts parts together, little-endian::
-
-    u8                  2, the format
-    u8                  how many aggregates: n
-    (u32, u32, u8) x n  CRC-32 of the aggregate's name; CRC-32 of what it is; bit 0: whether it has two accumulators,
-                        bits 1, 2: which are texts
-    ...                 the accumulators, as `json.row_codec` writes them, of layout 1
-
-So a record says by itself what is in it: where a job gets another aggregate, those on the way still have the old ones.
-One that has a name of the job's for something else was written by a version that the job cannot follow.
+``docs/formats.md`` has the bytes. A record says by itself what is in it: where a job gets another aggregate, those on
+the way still have the old ones. One that has a name of the job's for something else was written by a version that the
+job cannot follow.
 """
 
 from __future__ import annotations
@@ -38,7 +31,6 @@ class StateRows:
     """Reads rows of every layout that a store has had, and writes those of the newest.
 
     Args:
-        aggregates: all that the rows may hold.
         layouts: by number from 1 on, the places of the aggregates in a row.
         layout: the number of the one that is written.
         places: of the job's aggregates, in its own order.
@@ -135,12 +127,7 @@ _OTHER: Final = (
 
 @dataclass(frozen=True)
 class PartialRows:
-    """Writes accumulators as values of records, and reads them again.
-
-    Args:
-        aggregates: of the job, in its order.
-        accumulators: theirs, in the same order.
-    """
+    """Writes accumulators as values of records, and reads them again."""
 
     aggregates: tuple[KeptAggregate, ...]
     accumulators: tuple[Accumulator, ...]

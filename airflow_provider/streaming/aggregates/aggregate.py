@@ -114,7 +114,6 @@ class Aggregation(Operation):
     whose value has no room in a sum is an error of that record.
 
     Args:
-        aggregates: the results, in order.
         stored: the signature of a store that holds what was written before; None for a store that begins empty.
         by: the columns of a key of several, for the output; empty for one.
     """
@@ -148,7 +147,6 @@ class Aggregation(Operation):
         return json_schema(pa.schema([*keys, *self._between_keys_and_results, *results]))
 
     def written_keys(self, key_name: str) -> tuple[str, ...]:
-        """See `Operation.written_keys`."""
         return self.by or (key_name,)
 
     @property
@@ -156,7 +154,6 @@ class Aggregation(Operation):
         return ()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         kept = self._kept(schema)
         return StoreSignature(
             key=key_name,
@@ -194,7 +191,6 @@ class Aggregation(Operation):
         return StateRows.fresh(kept) if self.stored is None else StateRows.of(self.stored, kept)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         grouped = self.grouped(batch)
         return grouped.apply(state.get_many(grouped.keys), tolerant)
 
@@ -259,7 +255,6 @@ class Aggregation(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"aggregate {aggregates_text(self.aggregates)}"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:

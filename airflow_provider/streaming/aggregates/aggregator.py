@@ -92,11 +92,7 @@ class Aggregator(ABC):
         return () if self.version == 1 else (f"version={self.version}",)
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `result_type`.
-
-        Args:
-            types: of the columns.
-        """
+        """See `result_type`."""
         kind = arrow_type(self.result_type)
         assert kind is not None, "F.udaf() has looked at it"
         return kind

@@ -31,11 +31,7 @@ Gives = Literal["value", "values", "count", "double"]
 
 @dataclass(frozen=True)
 class BuiltIn(Aggregator):
-    """One of them.
-
-    Args:
-        function: its name, as Spark has it.
-    """
+    """One of them."""
 
     function: str
 
@@ -47,11 +43,9 @@ class BuiltIn(Aggregator):
 
     @property
     def name(self) -> str:
-        """See `Aggregator.name`."""
         return self.function
 
     def read(self, columns: Sequence[pa.ChunkedArray]) -> list[tuple[Any, ...] | None]:
-        """See `Aggregator.read`."""
         rows = zip(*map(self._values, columns), strict=True)
         return [None if None in row[self.needed] else row for row in rows]
 
@@ -63,20 +57,16 @@ class BuiltIn(Aggregator):
         return doubles
 
     def encode(self, state: Any) -> bytes:
-        """See `Aggregator.encode`."""
         return _encode(state)
 
     def decode(self, data: bytes) -> Any:
-        """See `Aggregator.decode`."""
         return _decode(data)
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         of_values = {"value": types[0], "values": pa.list_(types[0]), "count": pa.int64(), "double": pa.float64()}
         return of_values[self.gives]
 
     def results(self, states: Sequence[Any], types: Sequence[pa.DataType]) -> pa.Array:
-        """See `Aggregator.results`."""
         found = [self.result(state) for state in states]
         if self.gives == "value":
             return PlainValues(types[0]).array(found)
@@ -103,30 +93,24 @@ class Top(BuiltIn):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """See `Aggregator.parameters`."""
         return (str(self.n),)
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return []
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         value, by = values[0], values[-1]
         if value is None and self.ignorenulls:
             return state
         return self.merge(state, [(by, value is not None, 0 if value is None else value)])
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         return list(heapq.merge(state, other))[-self.n :]
 
     def decode(self, data: bytes) -> Any:
-        """See `Aggregator.decode`."""
         return [tuple(row) for row in _decode(data)]
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return [value if there else None for _, there, value in reversed(state)]
 
 
@@ -145,11 +129,9 @@ class Pick(Top):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """See `Aggregator.parameters`."""
         return ("ignorenulls=True",) if self.ignorenulls else ()
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         if not state or not other:
             return state or other
         if self.greatest:
@@ -157,7 +139,6 @@ class Pick(Top):
         return min(state, other, key=lambda rows: (rows[0][0], not rows[0][1], rows[0][2]))
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return super().result(state)[0] if state else None
 
 
@@ -173,20 +154,16 @@ class PickInOrder(BuiltIn):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """See `Aggregator.parameters`."""
         return ("ignorenulls=True",) if self.ignorenulls else ()
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return []
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         stays = (self.ignorenulls and values[0] is None) or (state and not self.last)
         return state if stays else list(values)
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return state[0] if state else None
 
 
@@ -203,22 +180,18 @@ class CollectList(BuiltIn):
     gives: ClassVar[Gives] = "values"
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return []
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         self._check(len(state) + 1)
         bisect.insort(state, values[0])
         return state
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         self._check(len(state) + len(other))
         return list(heapq.merge(state, other))
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return state
 
     def _check(self, size: int) -> None:
@@ -235,30 +208,24 @@ class CollectSet(CollectList):
     """All values, each once; kept in ascending order."""
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return set()
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         return self.merge(state, {values[0] if len(values) == 1 else values})
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         new = other - state
         self._check(len(state) + len(new))
         state |= new
         return state
 
     def encode(self, state: Any) -> bytes:
-        """See `Aggregator.encode`."""
         return _encode(sorted(state))
 
     def decode(self, data: bytes) -> Any:
-        """See `Aggregator.decode`."""
         return {tuple(value) if isinstance(value, list) else value for value in _decode(data)}
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return sorted(state)
 
 
@@ -269,7 +236,6 @@ class CountDistinct(CollectSet):
     gives: ClassVar[Gives] = "count"
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return len(state)
 
 
@@ -288,18 +254,15 @@ class Moments(BuiltIn):
     gives: ClassVar[Gives] = "double"
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return 0, 0.0, 0.0
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         n, mean, squares = state
         delta = values[0] - mean
         part = delta / (n + 1)
         return n + 1, mean + part, squares + delta * (delta - part)
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         (n, mean, squares), (m, other_mean, other_squares) = state, other
         if not n or not m:
             return state if n else other
@@ -307,7 +270,6 @@ class Moments(BuiltIn):
         return total, mean + delta * m / total, squares + other_squares + delta * delta * n * m / total
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         n, _, squares = state
         divisor = n if self.population else n - 1
         if divisor <= 0:
@@ -329,23 +291,19 @@ class ApproxCountDistinct(BuiltIn):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """See `Aggregator.parameters`."""
         return (f"lg_k={self.lg_k}",)
 
     def zero(self) -> hll_sketch:
-        """See `Aggregator.zero`."""
         from datasketches import hll_sketch
 
         return hll_sketch(self.lg_k)
 
     def add(self, state: hll_sketch, *values: Any) -> hll_sketch:
-        """See `Aggregator.add`."""
         value: Plain = values[0]
         state.update(f"_{value.decode()}" if isinstance(value, bytes) else value)  # it would not take an empty text
         return state
 
     def merge(self, state: hll_sketch, other: hll_sketch) -> hll_sketch:
-        """See `Aggregator.merge`."""
         from datasketches import hll_union
 
         union = hll_union(self.lg_k)
@@ -354,17 +312,14 @@ class ApproxCountDistinct(BuiltIn):
         return union.get_result()
 
     def encode(self, state: hll_sketch) -> bytes:
-        """See `Aggregator.encode`."""
         return bytes(state.serialize_compact())
 
     def decode(self, data: bytes) -> hll_sketch:
-        """See `Aggregator.decode`."""
         from datasketches import hll_sketch
 
         return hll_sketch.deserialize(data)
 
     def result(self, state: hll_sketch) -> int:
-        """See `Aggregator.result`."""
         # By the registers alone: what a sketch estimates that was never merged depends on the order of its values.
         estimate: float = self.merge(state, state).get_estimate()
         return round(estimate)
@@ -396,20 +351,17 @@ class Quantiles(BuiltIn):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """See `Aggregator.parameters`."""
         return (str(list(self.shares) if self.many else self.shares[0]),)
 
     def _values(self, column: pa.ChunkedArray) -> list[Any]:
         return [value if value is not None and math.isfinite(value) else None for value in super()._values(column)]
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         from datasketches import tdigest_double
 
         return tdigest_double(_DIGEST_K), list[float]()
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         digest, pending = state
         pending.append(values[0])
         if len(pending) < _PENDING:
@@ -419,7 +371,6 @@ class Quantiles(BuiltIn):
         return digest, []
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         state[0].merge(other[0])
         state[0].compress()
         for value in other[1]:
@@ -427,19 +378,16 @@ class Quantiles(BuiltIn):
         return state
 
     def encode(self, state: Any) -> bytes:
-        """See `Aggregator.encode`."""
         digest, pending = state
         return _encode((b"" if digest.is_empty() else digest.serialize(), pending))
 
     def decode(self, data: bytes) -> Any:
-        """See `Aggregator.decode`."""
         from datasketches import tdigest_double
 
         digest, pending = _decode(data)
         return tdigest_double.deserialize(digest) if digest else tdigest_double(_DIGEST_K), pending
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         digest, pending = self.decode(self.encode(state))
         if pending:
             digest.update(np.array(pending))
@@ -449,5 +397,4 @@ class Quantiles(BuiltIn):
         return found if self.many else found[0]
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return pa.list_(pa.float64()) if self.many else pa.float64()

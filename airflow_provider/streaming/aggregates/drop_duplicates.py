@@ -77,7 +77,6 @@ class DropDuplicates(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{self._meaning} (counted as {DUPLICATES} where dropped)"
 
     @property
@@ -86,7 +85,6 @@ class DropDuplicates(Operation):
         return f"drop_duplicates({self.event_time.column}, within {duration_text(self.within_ms)})"
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"drop_duplicates() writes all columns, and {name!r} of type {kind} cannot be written: "
@@ -101,18 +99,15 @@ class DropDuplicates(Operation):
         )
 
     def going_on(self, signature: StoreSignature) -> DropDuplicates:
-        """See `Operation.going_on`."""
         return dataclasses.replace(self, stored=signature)
 
     @property
     def segments(self) -> TimeSegments:
-        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         return TimeSegments(max(self.within_ms, -(-(self.within_ms + self.event_time.delay_ms) // _SEGMENTS)))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         return super().place(batch, self.event_time.delay_ms)
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
@@ -123,11 +118,9 @@ class DropDuplicates(Operation):
         return event_ms >= marks
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return groups_of(keys)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         first = FirstRows(self, batch)
         return first.apply(dict(zip(first.keys, state.get_many(first.keys), strict=True)))
 
@@ -163,7 +156,6 @@ class DropDuplicates(Operation):
         ]
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
-        """See `Operation.close`."""
         if batch.after.watermark_ms is None or not changes.state:
             return changes
         begin = time_prefix(self.expired_before_ms(batch.after.watermark_ms))
@@ -171,7 +163,6 @@ class DropDuplicates(Operation):
         return dataclasses.replace(changes, state=new[bisect.bisect_left(new, begin, key=itemgetter(0)) :])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.within_ms + 1)
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:

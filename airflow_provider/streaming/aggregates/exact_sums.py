@@ -37,23 +37,18 @@ class SignedCount(BuiltIn):
         return [None if None in row else (sign,) for sign, row in zip(signs, counted, strict=True)]
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return 0
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         return state + values[0]
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return state
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return pa.int64()
 
     def results(self, states: Sequence[Any], types: Sequence[pa.DataType]) -> pa.Array:
-        """See `Aggregator.results`."""
         return pa.array(states, pa.int64())
 
 
@@ -69,16 +64,13 @@ class ExactSum(BuiltIn):
     taken = ("any", "number")
 
     def read(self, columns: Sequence[pa.ChunkedArray]) -> list[tuple[Any, ...] | None]:
-        """See `Aggregator.read`."""
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         return [None if None in row else row for row in rows]
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return [0, 0, 0, 0, *[Fraction()] * (2 if self.squared else 1)]
 
     def add(self, state: Any, *values: Any) -> Any:
-        """See `Aggregator.add`."""
         sign, value = values
         state[0] += sign
         if isinstance(value, float) and not math.isfinite(value):
@@ -90,20 +82,16 @@ class ExactSum(BuiltIn):
         return state
 
     def encode(self, state: Any) -> bytes:
-        """See `Aggregator.encode`."""
         return _encode([*state[:4], *(f"{sum_.numerator:x}/{sum_.denominator:x}" for sum_ in state[4:])])
 
     def decode(self, data: bytes) -> Any:
-        """See `Aggregator.decode`."""
         numbers = _decode(data)
         return [*numbers[:4], *(Fraction(*(int(part, 16) for part in text.split("/"))) for text in numbers[4:])]
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return sum_type(types[1])
 
     def results(self, states: Sequence[Any], types: Sequence[pa.DataType]) -> pa.Array:
-        """See `Aggregator.results`."""
         kind = self.type_of_result(types)
         return pa.array([None if state[0] == 0 else self._result(state, types[1], kind) for state in states], kind)
 
@@ -127,7 +115,6 @@ class ExactMean(ExactSum):
     """The mean of the values that are not null."""
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return pa.decimal256(76, min(types[1].scale + 4, 38)) if pa.types.is_decimal(types[1]) else pa.float64()
 
     def _result(self, state: Any, of: pa.DataType, kind: pa.DataType) -> Any:
@@ -146,7 +133,6 @@ class ExactVariance(ExactSum):
     squared = True
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return pa.float64()
 
     def _result(self, state: Any, of: pa.DataType, kind: pa.DataType) -> Any:

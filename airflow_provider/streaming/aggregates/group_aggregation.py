@@ -31,9 +31,6 @@ class GroupAggregation(Aggregation):
     Its rows have a sign: 1 to be added, -1 to be taken out (`joins.newest_row`). A group without rows is deleted. A row
     that has no place in it stops the task whatever the job's policy is: left out it would be taken out later all the
     same.
-
-    Args:
-        aggregates: as `aggregates_of_rows` makes them.
     """
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
@@ -46,7 +43,6 @@ class GroupAggregation(Aggregation):
         return dataclasses.replace(kept, join=f"the aggregates {self._text} of a table")
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         grouped = self.grouped(batch)
         old = state.get_many(grouped.keys)
         states, results, failed = grouped.merged([old])
@@ -66,14 +62,12 @@ class GroupAggregation(Aggregation):
         return Changes([(key, new[place]) for place, key in zip(at, keys, strict=True)], output)
 
     def fitted(self, batch: Batch, changes: Changes, state: StoreReader, limits: Limits, tolerant: bool) -> Changes:
-        """See `Operation.fitted`."""
         if large := limits.of(changes):
             raise first_too_large(batch.rows, large)
         return changes
 
     @property
     def result_names(self) -> tuple[str, ...]:
-        """See `Aggregation.result_names`."""
         return super().result_names[:-1]
 
     def results(self, states: Sequence[bytes], schema: pa.Schema) -> list[tuple[str, pa.Array]]:
@@ -82,7 +76,6 @@ class GroupAggregation(Aggregation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"aggregate {self._text}, of a table's rows"
 
     @property
@@ -92,9 +85,6 @@ class GroupAggregation(Aggregation):
 
 def aggregates_of_rows(aggregates: Sequence[Aggregate], sign: str) -> tuple[Aggregate, ...]:
     """Some aggregates as a table's rows can be added to them and taken out again, and the number of rows.
-
-    Args:
-        sign: the column with the rows' sign.
 
     Raises:
         ConfigurationError: of one, what is left without a row does not follow from what it keeps.

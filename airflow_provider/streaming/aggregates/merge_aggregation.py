@@ -55,7 +55,6 @@ class PartialAggregation(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"combine {aggregates_text(self.aggregates)}"
 
     @property
@@ -87,12 +86,10 @@ class MergeAggregation(Aggregation):
         return dataclasses.replace(self, schema=pa.schema([schema.field(name) for name in columns]))
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
-        """See `Operation.writes`."""
         return super().writes(key_name, self._known)
 
     @property
     def decoder(self) -> PartialRows:
-        """See `Operation.decoder`."""
         return self.partial_rows(self._known)
 
     def reading(
@@ -112,11 +109,9 @@ class MergeAggregation(Aggregation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{super().text}, from parts"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`."""
         return super().decode_states(states, self._known)
 
     @property

@@ -1,15 +1,6 @@
 """Values of a column as integers or bytes that have its order: what is kept of them is compared, and always the same.
 
-====================  ==============================================================================
-of the type           value
-====================  ==============================================================================
-integers, BOOLEAN     the integer
-DATE, TIMESTAMP       since 1970, in the column's unit
-FLOAT, DOUBLE         the bits of the double, of a negative one those below its sign inverted; -0.0
-                      is 0.0, and there is one NaN, the greatest
-DECIMAL(p, s)         as 39 digits, 10^38 greater, without the point
-STRING                UTF-8
-====================  ==============================================================================
+``docs/formats.md`` says which; -0.0 is 0.0, and there is one NaN, the greatest.
 """
 
 from __future__ import annotations

@@ -80,13 +80,11 @@ class SessionAggregation(AggregationInWindows):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         return TimeSegments(-(-(self.windows.gap_ms + self.delay_ms) // _SEGMENTS))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         event_ms = batch.rows.column(EVENT_MS).to_numpy()
         marks, after = batch.watermarks(self.delay_ms)
         rows = batch.rows.append_column(MARK_MS, pa.array(marks))
@@ -117,7 +115,6 @@ class SessionAggregation(AggregationInWindows):
         return list(range(begin, max(begin, end) + 1, segments.length_ms))
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
-        """See `Operation.close`."""
         # There is none while a task before an internal topic has told nothing.
         mark = batch.after.mark_ms
         ends = time_prefix(mark + 1)  # behind it lies no session that has ended
@@ -156,7 +153,6 @@ class SessionAggregation(AggregationInWindows):
         return list(self.rows_of_windows(batch.key_name, keys, bounds, results))
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms + 1)
 
     def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:

@@ -52,30 +52,26 @@ class SumBound:
     @classmethod
     def of(cls, at: int, accumulator: Accumulator, values: pa.ChunkedArray) -> SumBound:
         """Of a batch."""
+        least: Decimal | int
+        greatest: Decimal | int
+        reach: Decimal | int
         ends = pc.min_max(values).as_py()
         amount = 0 if ends["min"] is None else max(abs(ends["min"]), abs(ends["max"]))
-        logical, column = accumulator.logical, accumulator.column or ""
         if accumulator.kind is Kind.INTEGER:
-            reach = int(amount) * len(values)
-            least, greatest = -(2**63), 2**63 - 1
-            return cls(
-                at=at,
-                column=column,
-                accumulator=accumulator,
-                type_name="BIGINT",
-                least=least,
-                greatest=greatest,
-                reach=reach,
-            )
-        most = Decimal((0, (9,) * logical.precision, -logical.scale))
+            name, least, greatest, reach = "BIGINT", -(2**63), 2**63 - 1, int(amount) * len(values)
+        else:
+            logical = accumulator.logical
+            name, reach = f"DECIMAL({logical.precision},{logical.scale})", Decimal(amount) * len(values)
+            greatest = Decimal((0, (9,) * logical.precision, -logical.scale))
+            least = greatest.copy_negate()  # a minus would round to the context's 28 digits
         return cls(
             at=at,
-            column=column,
+            column=accumulator.column or "",
             accumulator=accumulator,
-            type_name=f"DECIMAL({logical.precision},{logical.scale})",
-            least=most.copy_negate(),  # a minus would round to the context's 28 digits
-            greatest=most,
-            reach=Decimal(amount) * len(values),
+            type_name=name,
+            least=least,
+            greatest=greatest,
+            reach=reach,
         )
 
     def near(self, keys: Sequence[bytes], rows: pa.Table, kept: Column) -> npt.NDArray[np.bool_] | None:

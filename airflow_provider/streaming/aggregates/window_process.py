@@ -38,7 +38,6 @@ class RowsOfWindow(Aggregator):
     """The rows themselves, in ascending order of their columns, so that they are the same in whatever order they came.
 
     Args:
-        names: of the columns.
         limit: how many rows there are at most.
     """
 
@@ -47,11 +46,9 @@ class RowsOfWindow(Aggregator):
 
     @property
     def name(self) -> str:
-        """See `Aggregator.name`."""
         return "rows"
 
     def zero(self) -> Any:
-        """See `Aggregator.zero`."""
         return []
 
     def add(self, state: Any, *values: Any) -> Any:
@@ -61,7 +58,6 @@ class RowsOfWindow(Aggregator):
         return self.merge(state, [list(values)])
 
     def merge(self, state: Any, other: Any) -> Any:
-        """See `Aggregator.merge`."""
         if len(state) + len(other) > self.limit:
             raise NoRoomError(
                 f"process() keeps the rows of a window until it is over, and there are more than {self.limit:,} of one "
@@ -70,19 +66,15 @@ class RowsOfWindow(Aggregator):
         return state + other
 
     def encode(self, state: Any) -> bytes:
-        """See `Aggregator.encode`."""
         return super().encode(sorted(state, key=lambda row: [*map(_place, row)]))
 
     def result(self, state: Any) -> Any:
-        """See `Aggregator.result`."""
         return [dict(zip(self.names, row, strict=True)) for row in state]
 
     def type_of_result(self, types: Sequence[pa.DataType]) -> pa.DataType:
-        """See `Aggregator.type_of_result`."""
         return pa.list_(pa.struct(list(zip(self.names, types, strict=True))))
 
     def read(self, columns: Sequence[pa.ChunkedArray]) -> list[tuple[Any, ...] | None]:
-        """See `Aggregator.read`."""
         rows, unreadable = python_rows(pa.table(list(columns), names=list(self.names)))
         return [
             (_Unreadable(unreadable[at]),) if at in unreadable else tuple(row.values()) for at, row in enumerate(rows)

@@ -137,7 +137,6 @@ class AggregationInWindows(Aggregation):
     calls: WindowCalls | None = None
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         plain, segments = super().signature(key_name, key_type, schema), self.segments
         length_ms = None if segments is None else segments.length_ms
         return dataclasses.replace(plain, window=self.windows.text, segment_ms=length_ms, emit=self.emit)
@@ -147,7 +146,6 @@ class AggregationInWindows(Aggregation):
         return [(WINDOW, bounds_column([], []).type)]
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return groups_of(keys)
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
@@ -176,7 +174,6 @@ class AggregationInWindows(Aggregation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         when = "when it changes" if self.emit == "update" else "when it is over"
         what = super().text if self.calls is None else process_text(self.calls.function, self.columns)
         return f"{what} by {self.windows.text}, each {when}"
@@ -190,7 +187,6 @@ class WindowedAggregation(AggregationInWindows):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `Operation.segments`."""
         slide = self.windows.slide_ms
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms, self.windows.offset_ms)
@@ -198,7 +194,6 @@ class WindowedAggregation(AggregationInWindows):
         return TimeSegments(slides * slide, self.windows.offset_ms)
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = batch.watermarks(self.delay_ms)
@@ -224,7 +219,6 @@ class WindowedAggregation(AggregationInWindows):
         return self.rows_of_windows(key_name, keys, windows_of_keys(keys, self.windows.size_ms), results)
 
     def close(self, batch: Batch, changes: Changes, state: StateReader) -> Changes:
-        """See `Operation.close`."""
         before_ms = batch.before.watermark_ms
         # There is none while a task before an internal topic has told nothing.
         end = self._first_open(batch.after.mark_ms)
@@ -252,7 +246,6 @@ class WindowedAggregation(AggregationInWindows):
         return [(name, value) for name, (_, value) in zip(names, output, strict=True)]
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - self.windows.size_ms + self.windows.slide_ms)
 
     def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:

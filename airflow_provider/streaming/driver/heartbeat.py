@@ -107,20 +107,11 @@ class RecentRate:
 class StatusWriter(Protocol):
     """What is needed here of a `ControlWriter`."""
 
-    def forget(self, value: Command) -> None:
-        """Send that a command is gone, without waiting."""
-
-    def send(self, value: InstanceStatus) -> None:
-        """Send without waiting."""
-
-    def write(self, value: InstanceStatus) -> None:
-        """Send and wait until it is stored."""
-
-    def check(self) -> None:
-        """Raise where what was sent may not be written."""
-
-    def close(self) -> None:
-        """Send what is left."""
+    def forget(self, value: Command) -> None: ...
+    def send(self, value: InstanceStatus) -> None: ...
+    def write(self, value: InstanceStatus) -> None: ...
+    def check(self) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -153,7 +144,8 @@ class Heartbeat:
         self._failures = FailureClock()
         self._done: list[_Done] = []
         self._seen: Seen | None = None
-        self._last: InstanceStatus | None = None
+        self.last: InstanceStatus | None = None
+        """What was reported last; None before the first heartbeat."""
         self._refused: str | None = None
         self._status = InstanceStatus(
             application_id=settings.application_id,
@@ -175,11 +167,6 @@ class Heartbeat:
     def check(self) -> None:
         """Raise where no heartbeat can ever be stored."""
         self._writer.check()
-
-    @property
-    def last(self) -> InstanceStatus | None:
-        """What was reported last; None before the first heartbeat."""
-        return self._last
 
     def set_state(self, state: InstanceState) -> None:
         """Report the instance's state."""
@@ -305,8 +292,8 @@ class Heartbeat:
         with self._lock:
             done = self._done[:_COMMANDS_AT_ONCE]
             self._status = _with_done(self._status, done)
-        self._last = self._current()
-        send(self._last)
+        self.last = self._current()
+        send(self.last)
         for one in done:
             self._writer.forget(one.command)
         told = set(map(id, done))

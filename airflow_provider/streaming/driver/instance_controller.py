@@ -66,37 +66,24 @@ def task_plans(
 class Slot(Protocol):
     """What is needed here of a `SlotDriver`."""
 
-    def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None:
-        """Set what to be for each task of the slot."""
+    def apply_goal(self, tasks: Iterable[TaskPlan], paused: bool) -> None: ...
 
 
 class Faults(Protocol):
     """What is needed here of a `FaultInjector`."""
 
-    def inject(self, command: Command) -> str | None:
-        """Do what a drill asks, or begin it; returns why it is refused, None where it is not."""
+    def inject(self, command: Command) -> str | None: ...
 
 
 class StatusReport(Protocol):
     """What is needed here of a `Heartbeat`."""
 
-    def set_error(self, error: str | None) -> None:
-        """Report what is wrong although the instance works."""
-
-    def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None:
-        """Report the assignment that was handed to the slots."""
-
-    def set_paused(self, paused: bool) -> None:
-        """Report whether nothing is processed because a command asked for that."""
-
-    def set_stop(self, hand_over: bool | None) -> None:
-        """Report that a command stops the instance, and whether its tasks are to go to others (`Command.hand_over`)."""
-
-    def set_done(self, command: Command, refusal: str | None = None) -> None:
-        """Report a command that was carried out, or why it was refused."""
-
-    def drop(self, command: Command) -> None:
-        """Remove a command that is not to be carried out, or was before."""
+    def set_error(self, error: str | None) -> None: ...
+    def set_plans(self, generation: int, plans: Mapping[int, Iterable[TaskPlan]]) -> None: ...
+    def set_paused(self, paused: bool) -> None: ...
+    def set_stop(self, hand_over: bool | None) -> None: ...
+    def set_done(self, command: Command, refusal: str | None = None) -> None: ...
+    def drop(self, command: Command) -> None: ...
 
 
 class InstanceController:
@@ -133,7 +120,8 @@ class InstanceController:
         self._replays: dict[TaskId, str] = {}
         self._snapshots: dict[TaskId, str] = {}
         self._comparisons: dict[TaskId, str] = {}
-        self._slot_of: dict[TaskId, int] = {}
+        self.slot_of: dict[TaskId, int] = {}
+        """By task, its slot in the newest assignment that was applied."""
         self._commands_done = {
             command.id
             for command in at_start.commands.get(settings.instance, {}).values()
@@ -152,18 +140,13 @@ class InstanceController:
         if assignment is None or self._stop.is_set():
             return
         plans = task_plans(assignment, self._settings.instance, self._replays, self._snapshots, self._comparisons)
-        self._slot_of = choose_slots(plans, assignment, self._slot_of, len(self._slots))
+        self.slot_of = choose_slots(plans, assignment, self.slot_of, len(self._slots))
         of_slots = {
-            number: [plan for plan in plans if self._slot_of[plan.task] == number] for number in range(len(self._slots))
+            number: [plan for plan in plans if self.slot_of[plan.task] == number] for number in range(len(self._slots))
         }
         for number, slot in enumerate(self._slots):
             slot.apply_goal(of_slots[number], self._paused)
         self._status.set_plans(assignment.generation, of_slots)
-
-    @property
-    def slot_of(self) -> Mapping[TaskId, int]:
-        """By task, its slot in the newest assignment that was applied."""
-        return self._slot_of
 
     def _is_new(self, command: Command) -> bool:
         if command.id in self._commands_done:

@@ -61,7 +61,6 @@ class Column(Expression):
     kind: str
 
     def of(self, columns: Mapping[str, pa.Array]) -> Values:
-        """See `Expression.of`."""
         return columns[self.name]
 
 
@@ -73,7 +72,6 @@ class Literal(Expression):
     kind: str
 
     def of(self, columns: Mapping[str, pa.Array]) -> Values:
-        """See `Expression.of`."""
         return pa.scalar(self.value, ARROW[self.kind])
 
 
@@ -87,11 +85,9 @@ class Case(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """See `Expression.parts`."""
         return *(one for branch in self.branches for one in branch), self.otherwise
 
     def of(self, columns: Mapping[str, pa.Array]) -> Values:
-        """See `Expression.of`."""
         result = self.otherwise.of(columns)
         for condition, value in reversed(self.branches):
             result = pc.if_else(pc.fill_null(condition.of(columns), False), value.of(columns), result)
@@ -113,11 +109,9 @@ class Call(Expression):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """See `Expression.parts`."""
         return self.arguments
 
     def of(self, columns: Mapping[str, pa.Array]) -> Values:
-        """See `Expression.of`."""
         return _FUNCTIONS[self.function](*(argument.of(columns) for argument in self.arguments), *self.options)
 
 

@@ -26,7 +26,6 @@ from airflow_provider.streaming.expressions.expression import (
 from airflow_provider.streaming.terms.sql_text import calls_in
 
 Kinds = Mapping[str, str]
-"""By column, its type."""
 
 _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""

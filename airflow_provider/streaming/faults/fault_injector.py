@@ -44,11 +44,8 @@ _NOT_BESIDE: Final = (
 class FaultReport(Protocol):
     """What is needed here of a `Heartbeat`."""
 
-    def set_fault(self, fault: FaultStatus) -> None:
-        """Report a fault that lasts for a while, or its end."""
-
-    def report(self, slot: int, statuses: tuple[TaskStatus, ...]) -> None:
-        """Report the tasks of a slot."""
+    def set_fault(self, fault: FaultStatus) -> None: ...
+    def report(self, slot: int, statuses: tuple[TaskStatus, ...]) -> None: ...
 
 
 class Host(Protocol):
@@ -57,15 +54,13 @@ class Host(Protocol):
     is_here: bool
     """Whether it is the driver's."""
 
-    def call(self, function: Callable[[], T]) -> T:
-        """Have a function called where the stores lie."""
+    def call(self, function: Callable[[], T]) -> T: ...
 
 
 class Slot(Protocol):
     """What is needed here of a `SlotDriver`."""
 
-    def at_rest(self, action: Callable[[], None]) -> None:
-        """Act between two calls into its worker."""
+    def at_rest(self, action: Callable[[], None]) -> None: ...
 
 
 class FaultInjector:
@@ -99,11 +94,7 @@ class FaultInjector:
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def inject(self, command: Command) -> str | None:
-        """Do what a drill asks, or begin it.
-
-        Returns:
-            Why it is refused; None where it is not.
-        """
+        """Do what a drill asks, or begin it; returns why it is refused, None where it is not."""
         if command.kind is CommandKind.SHADOW_RESTORE and not self._host.is_here:
             return _NOT_BESIDE
         log.warning("a drill's fault is injected: %s (%s)", command.kind.value, command.id)

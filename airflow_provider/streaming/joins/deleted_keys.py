@@ -1,12 +1,7 @@
 """Keys of a table that were deleted: remembered with their times for a while, so that no older row brings them back.
 
-Beside what is kept of each key lies a list in the order of the deletions' times, by which they are forgotten. Its keys
-begin with a byte that no text has::
-
-    ff 64 time key       the key was deleted at that time, in the table of the right side
-    ff 6c time key       the same, of the left side
-
-The time is 8 bytes, big-endian.
+Beside what is kept of each key lies a list in the order of the deletions' times, by which they are forgotten
+(``docs/formats.md``).
 """
 
 from __future__ import annotations
@@ -76,11 +71,7 @@ def listed(deleted: Iterable[bytes], versions: Mapping[bytes, Sequence[KeptRow]]
 
 
 def place_by_side(batch: Batch) -> Batch:
-    """Rows of a join whose sides have a time of their own each, and that waits for nothing.
-
-    Returns:
-        With columns for `times_before`.
-    """
+    """Rows of a join that waits for nothing, whose sides have a time each; with columns for `times_before`."""
     rows = batch.rows
     sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
     of_sides = batch.side_watermarks(sides, (0, 0))

@@ -21,13 +21,7 @@ time, and this in the place of the row, little-endian::
     ...   the left key
     ...   the members of the left row; in an answer, the joined row, if there is one
 
-In the second's store the right row lies under the foreign key as in a join of two tables, and each left row, as its
-version and its members, under::
-
-    ff 66 length foreign-key 00 left-key
-
-with a length of 4 bytes, big-endian. In the third's, under the left key, lie the version, the fingerprint of the moves
-that it knows from one of the two foreign keys alone (u64, 0 where there are none), and the joined row.
+What lies in their stores is in ``docs/formats.md``.
 """
 
 from __future__ import annotations
@@ -136,11 +130,9 @@ class ForeignChanges(RowChanges):
 
     @property
     def written_key(self) -> str:
-        """See `Operation.written_key`."""
         return self.on
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         kept = super().signature(key_name, key_type, schema)
         kind = None if schema is None else schema.field(self.on).type
         if kind is not None and not any(is_kind(kind) for is_kind in _KEY_TYPES):
@@ -163,7 +155,6 @@ class ForeignChanges(RowChanges):
         return Changes(counted, [pair for change in changed for pair in self._records(change, version)])
 
     def _records(self, change: Change, version: int) -> list[Pair]:
-        """See `RowChanges`."""
         key, before, after = change
         old, new = (None if row is None else _place(row, key) for row in (before, after))
         moved = _MOVED if old is not None and new is not None and old != new else 0
@@ -176,7 +167,6 @@ class ForeignChanges(RowChanges):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{super().text}, write what changes to where its {self.on} is"
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
@@ -215,18 +205,11 @@ class ForeignJoin(JoinOperation):
 
     @property
     def written_key(self) -> str:
-        """See `Operation.written_key`."""
         return self.left_key
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            join=f"{self.how} join of two tables on a foreign key",
-            columns=type_names(schema, self.columns),
-        )
+    @property
+    def kept(self) -> str:
+        return f"{self.how} join of two tables on a foreign key"
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: the right table has a time."""
@@ -271,7 +254,6 @@ class ForeignJoin(JoinOperation):
         return _Told(told.left_key, told.flags & (_CLOSED | _MOVED), told.version, b"", row)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [
             _foreign_key(key) if key.startswith(_LEFT_ROWS) else group_of_deleted(key) if is_deleted_key(key) else key
             for key in keys
@@ -279,8 +261,7 @@ class ForeignJoin(JoinOperation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
-        return f"{self.how} join of two tables on a foreign key"
+        return self.kept
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the right rows."""
@@ -319,11 +300,9 @@ class ForeignAnswers(Operation):
 
     @property
     def decoder(self) -> JoinRows:
-        """See `Operation.decoder`."""
         return JoinRows()
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         return StoreSignature(
             key=key_name,
             key_type=type_name(key_type),
@@ -333,7 +312,6 @@ class ForeignAnswers(Operation):
         )
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         keys = sorted(set(batch.rows.column("__key").to_pylist()))
         before = dict(zip(keys, state.get_many(keys), strict=True))
         was = {key: _answer(kept) for key, kept in before.items()}
@@ -358,7 +336,6 @@ class ForeignAnswers(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return "keep the newest answer of each key"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:

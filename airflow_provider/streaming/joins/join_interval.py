@@ -39,7 +39,6 @@ from airflow_provider.streaming.joins.row_chunks import (
     ranges_of,
     rows_of,
 )
-from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, Ints, StreamTime
@@ -86,7 +85,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def delay_ms(self) -> int:
-        """See `JoinOperation.delay_ms`."""
         return max(self.delays_ms)
 
     @property
@@ -99,18 +97,15 @@ class IntervalJoin(JoinOperation):
         """The sides whose rows come out without a partner, too."""
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
+    @property
+    def kept(self) -> str:
+        # An inner join does not note which rows have had a partner, and another interval keeps other rows.
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            # An inner join does not note which rows have had a partner, and another interval keeps other rows.
-            join=f"{self.how} join of two streams, the right one from {before} before to {after} after the left one",
-            columns=type_names(schema, self.columns),
-            segment_ms=self.segments.length_ms,
-        )
+        return f"{self.how} join of two streams, the right one from {before} before to {after} after the left one"
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        plain = super().signature(key_name, key_type, schema)
+        return dataclasses.replace(plain, segment_ms=self.segments.length_ms)
 
     def going_on(self, signature: StoreSignature) -> IntervalJoin:
         """See `Operation.going_on`: the segments stay as long as they were."""
@@ -118,7 +113,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def segments(self) -> TimeSegments:
-        """See `Operation.segments`."""
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
         kept_ms = max(self.reaches_ms) + max(self.delays_ms)
@@ -137,7 +131,6 @@ class IntervalJoin(JoinOperation):
         return max(1, -(-(self.before_ms + self.after_ms) // _BUCKETS))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
         sides = (rows.column(FLAGS).to_numpy() & RIGHT).astype(np.int64)
@@ -158,7 +151,6 @@ class IntervalJoin(JoinOperation):
         return None if mark is None else mark - max(self.reaches_ms) - (self.buckets.length_ms if self.alone else 0)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def ranges_of(self, group: bytes) -> Sequence[tuple[bytes, bytes]]:
@@ -174,7 +166,6 @@ class IntervalJoin(JoinOperation):
 
     @property
     def keeps_many(self) -> bool:
-        """See `JoinOperation.keeps_many`."""
         return True
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -209,12 +200,10 @@ class IntervalJoin(JoinOperation):
         return self.buckets.start_of(mark_ms - self.reaches_ms[side])
 
     def expired_before_ms(self, watermark_ms: int) -> int:
-        """See `Operation.expired_before_ms`."""
         return self.segments.start_of(watermark_ms - max(self.reaches_ms))
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         before, after = duration_text(self.before_ms), duration_text(self.after_ms)
         return f"{self.how} join of two streams, the right one {before} before to {after} after"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -25,7 +26,7 @@ from airflow_provider.streaming.joins.join_rows import (
     JoinRows,
     rows_of_columns,
 )
-from airflow_provider.streaming.json.types import type_name, without_json_type
+from airflow_provider.streaming.json.types import type_name, type_names, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
@@ -57,8 +58,26 @@ class JoinOperation(Operation):
         return self.joined.names
 
     @property
+    @abstractmethod
+    def kept(self) -> str:
+        """Which rows it keeps, and for how long, in words that are compared as they are (`StoreSignature.join`)."""
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """Those of the rows that it keeps."""
+        return self.columns
+
+    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
+        return StoreSignature(
+            key=key_name,
+            key_type=type_name(key_type),
+            operation="join",
+            join=self.kept,
+            columns=type_names(schema, self.kept_columns),
+        )
+
+    @property
     def decoder(self) -> JoinRows:
-        """See `Operation.decoder`."""
         return JoinRows()
 
     @property
@@ -139,7 +158,6 @@ class JoinSide(Operation):
     behind: Operation | None = None
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
-        """See `Operation.comes_in_time`."""
         if self.behind is None:
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks, self.side)
@@ -184,10 +202,8 @@ class JoinSide(Operation):
 
     @property
     def side_written(self) -> int:
-        """See `Operation.side_written`."""
         return self.side
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"write {', '.join(self.columns)} for a join"

@@ -1,22 +1,8 @@
-"""Rows on their way to a join, in its store, and what becomes of two of them.
+"""Rows on their way to a join, in its store, and what becomes of two of them: ``docs/formats.md`` has the bytes.
 
-Both sides of a join write into one topic, so that it has one order. The value of such a record, little-endian::
-
-    u8    1, the format
-    u8    bit 0: the side, 0 left and 1 right; bit 1: a deletion; bit 2: the key is null
-    i64   the row's time, epoch ms
-    u32   the length of the first member
-    ...   the members of the row's JSON object, that of the key first; none in a deletion
-
-What follows the time is called a *row*: a join keeps it and puts two of them together without decoding it. So types
-cost nothing, and a row says by itself which columns it has: one that was written before a column was added lacks it.
-
-In the store of a join, and in its changelog, rows lie one after the other, little-endian::
-
-    u8    bit 0: the side; bit 1: a deletion; bit 3: the row has had a partner
-    i64   its time, epoch ms
-    u32   the length of the row
-    ...   the row
+Both sides of a join write into one topic, so that it has one order. What follows the time in the value of such a record
+is called a *row*: a join keeps it and puts two of them together without decoding it. So types cost nothing, and a row
+says by itself which columns it has: one that was written before a column was added lacks it.
 """
 
 from __future__ import annotations
@@ -45,7 +31,6 @@ FLAGS: Final = "__flags"
 DELETED: Final = "__deleted"
 """The column of a table's rows in a worker that says whether the record deletes its key."""
 ROW: Final = "__row"
-"""The column that holds a row."""
 
 LEFT: Final = 0
 RIGHT: Final = 1

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
 from airflow_provider.streaming.joins.deleted_keys import (
     deleted_key,
@@ -39,7 +38,6 @@ from airflow_provider.streaming.joins.join_rows import (
 )
 from airflow_provider.streaming.joins.join_table_in_time import TABLE_MS, TableRowsInTime, group_of
 from airflow_provider.streaming.joins.version_chunks import chunk_keys, versions_of, whole_state
-from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import ChangedState, Changes, StateReader
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS, Batch, StoredStates
 from airflow_provider.streaming.operations.stream_time import MARK_MS, NO_WATERMARK, StreamTime
@@ -81,7 +79,6 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def delay_ms(self) -> int:
-        """See `JoinOperation.delay_ms`."""
         return self.grace_ms or 0
 
     @property
@@ -89,18 +86,16 @@ class StreamTableJoin(JoinOperation):
         """Whether a row of the stream meets the table's row of its time."""
         return self.grace_ms is not None or bool(self.history_ms)
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`; `how` and the stream's columns may change, because nothing is kept of them."""
-        kept = (self.joined.on, *self.joined.right)
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            # What waits, and what is to be forgotten, lies beside the table's rows.
-            join=f"{'all of ' if self.broadcast else ''}a table's rows for a stream"
-            + (", each until its history is over, in chunks" if self.in_time else ""),
-            columns=type_names(schema, kept),
-        )
+    @property
+    def kept(self) -> str:
+        # What waits, and what is to be forgotten, lies beside the table's rows.
+        until = ", each until its history is over, in chunks" if self.in_time else ""
+        return f"{'all of ' if self.broadcast else ''}a table's rows for a stream{until}"
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """See `JoinOperation.kept_columns`; `how` and the stream's may change, because nothing is kept of them."""
+        return (self.joined.on, *self.joined.right)
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: the stream alone moves the watermark, and the table has a time of its own."""
@@ -116,11 +111,9 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def uses_time(self) -> bool:
-        """See `Operation.uses_time`."""
         return self.grace_ms is not None
 
     def told_by(self, side: int | None) -> tuple[int | None, ...]:
-        """See `Operation.told_by`."""
         return (LEFT, RIGHT) if self.waits_for_table and side == LEFT else (side,)
 
     def told_ms(self, time: StreamTime) -> int | None:
@@ -147,7 +140,6 @@ class StreamTableJoin(JoinOperation):
         return self.in_time
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
@@ -177,7 +169,6 @@ class StreamTableJoin(JoinOperation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         history = f", history {duration_text(self.history_ms)}" if self.history_ms else ""
         grace = f", grace {duration_text(self.grace_ms)}" if self.grace_ms else ""
         if self.waits_for_table:

@@ -1,11 +1,8 @@
 """A batch of a stream with a table whose earlier rows are kept, because rows of the stream meet that of their time.
 
 Beside what is kept of each key (`joins.version_chunks`), and the list of deleted ones (`joins.deleted_keys`),
-which are forgotten when their history is over, keys lie in the store that begin with a byte that no text has::
-
-    ff 62 time offset    a row of the stream that waits: u32 the length of its key, the key, the row
-
-The times and offsets are 8 bytes, big-endian, so they are read by the range, in the order of their times.
+which are forgotten when their history is over, lie the rows of the stream that wait (``docs/formats.md``). They are
+read by the range, in the order of their times.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.streaming.joins.deleted_keys import (
     deleted_key,
     group_of_deleted,
@@ -32,7 +31,6 @@ from airflow_provider.streaming.joins.join_rows import (
     encode_rows,
     python_row,
 )
-from airflow_provider.streaming.json.types import type_name, type_names
 from airflow_provider.streaming.operations.batch import Changes, Pair, StateReader
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.terms.event_time import EVENT_MS
@@ -52,30 +50,22 @@ class TableTableJoin(JoinOperation):
     joined: JoinedColumns
     how: How
 
-    def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
-        return StoreSignature(
-            key=key_name,
-            key_type=type_name(key_type),
-            operation="join",
-            # What was not emitted under another `how` would be missing in the result.
-            join=f"{self.how} join of two tables",
-            columns=type_names(schema, self.columns),
-        )
+    @property
+    def kept(self) -> str:
+        # What was not emitted under another `how` would be missing in the result.
+        return f"{self.how} join of two tables"
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
         """See `Operation.place`: each table has a time of its own."""
         return place_by_side(batch)
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         changes, changed = TableRows(self.result, batch.rows).changed(state)
         return Changes(changes, [(key, after) for key, _, after in changed])
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
-        return f"{self.how} join of two tables"
+        return self.kept
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
         """See `Operation.decode_states`: the rows of both sides; None where there is none, and for both sides."""

@@ -57,11 +57,9 @@ class NewestRow(Operation):
 
     @property
     def needs_time(self) -> bool:
-        """See `Operation.needs_time`."""
         return self.time is not None
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         for name, kind in without_json_type(schema, self.columns):
             raise ConfigurationError(
                 f"The column {name!r} of type {kind} cannot be kept of a table: make plain columns of its parts, or a "
@@ -76,25 +74,20 @@ class NewestRow(Operation):
         )
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         return place_by_side(batch.with_rows(self._flagged(batch.rows)))
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         changes, changed = self._changed(batch.rows, state)
         return Changes(changes, [(key, None if row is None else b"{%b}" % row[4:]) for key, _, row in changed])
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of_deleted(key) if is_deleted_key(key) else key for key in keys]
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"keep the {'last' if self.time is None else 'newest'} row of each key"
 
     def decode_states(self, states: Sequence[bytes], schema: pa.Schema) -> list[Any]:
-        """See `Operation.decode_states`."""
         rows = [_there(decode_rows(state)) for state in states]
         return [None if row is None else python_row(row) for row in rows]
 
@@ -153,7 +146,6 @@ class RowChanges(NewestRow):
         """
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         changes, changed = self._changed(batch.rows, state)
         return Changes(changes, [record for change in changed for record in self._records(change, 0)])
 
@@ -188,12 +180,10 @@ class GroupChanges(RowChanges):
     by: tuple[str, ...]
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         kept = super().signature(key_name, key_type, schema)
         return dataclasses.replace(kept, join=f"{kept.join}, for groups by {', '.join(self.by)}")
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
-        """See `Operation.writes`."""
         return json_schema(pa.schema([(SIGN, pa.int64()), *(schema.field(name) for name in self.columns)]))
 
     def _records(self, change: Change, version: int) -> list[Pair]:
@@ -203,7 +193,6 @@ class GroupChanges(RowChanges):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"{super().text}, write what changes in groups by {', '.join(self.by)}"
 
     @property

@@ -1,11 +1,7 @@
 """The rows that a join of two streams keeps of one key, side and time, in chunks: none is rewritten with all others.
 
-A key is one of `state.time_segments`: a time and the group. Four bytes follow, big-endian: the highest bit is the side,
-the others are the number of the chunk. Rows go into chunk 0 until that is full; then its rows move to a chunk of the
-next number, and are not touched by rows that come later. A value, little-endian::
-
-    u32   of chunk 0 how many others there are, else 0
-    ...   rows (`joins.join_rows`)
+Rows go into chunk 0 until that is full; then its rows move to a chunk of the next number, and are not touched by rows
+that come later. ``docs/formats.md`` has the bytes.
 """
 
 from __future__ import annotations

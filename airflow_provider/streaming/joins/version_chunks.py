@@ -1,15 +1,7 @@
 """The versions of a key of a table, by time, in chunks: neither is a value too large, nor is one rewritten with all.
 
-The newest lie under the key itself, the others under keys that begin with a byte that no text has::
-
-    ff 76 time key       rows (`joins.join_rows`), by time, of which none is earlier than that of the chunk
-
-The time is 8 bytes, big-endian. A chunk has its versions up to the time of the next one. The value of the key itself,
-little-endian::
-
-    u32   how many other chunks there are
-    i64   for each, its time; and that from which on versions lie here. None where there are no others
-    ...   rows
+The newest lie under the key itself, with the times of the others. A chunk has its versions up to the time of the next
+one. ``docs/formats.md`` has the bytes.
 """
 
 from __future__ import annotations
@@ -87,11 +79,7 @@ class _Chunk:
 
 
 class VersionChunks:
-    """What is known of a key.
-
-    Args:
-        read: what was read of the store, this key and the `needed_chunks` among it.
-    """
+    """What is known of a key, of what was read of the store: the key itself and its `needed_chunks` are among it."""
 
     __slots__ = ("_chunks", "_firsts", "_group", "_old", "_read")
 

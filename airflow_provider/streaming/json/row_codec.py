@@ -1,13 +1,6 @@
-"""How an aggregate's state lies in the store and the changelog.
+"""How an aggregate's state lies in the store and the changelog: ``docs/formats.md`` has the bytes.
 
-One row, little-endian::
-
-    u8   the number of the layout, which says what the accumulators are (`common.store_signature`)
-    u8   x n   1 where the accumulator has a value, 0 where it is null
-    i64  x n   the value: an integer, a double's bits, or the length in bytes of a text
-    ...        the texts, UTF-8, in the order of their accumulators
-
-`n` is the number of accumulators. The fixed part makes encoding and decoding of many rows a few numpy calls.
+The fixed part of a row makes encoding and decoding of many a few numpy calls.
 """
 
 from __future__ import annotations

@@ -1,25 +1,7 @@
 """What a function of ``process()`` keeps, in the store and the changelog, and what it returns, as JSON.
 
-Of the state: the byte ``c1``, which MessagePack never uses and no JSON begins with, then one MessagePack value. What
-MessagePack lacks are extensions, by number:
-
-====  =================  =============================================================================================
-code  type               data
-====  =================  =============================================================================================
-1     int beyond 64 bit  its digits
-2     Decimal            its text
-3     date               ISO 8601
-4     datetime           an array: ISO 8601 without zone, fold, zone (null, an offset in microseconds, a name)
-5     time               as datetime
-6     timedelta          an array: days, seconds, microseconds
-7     UUID               its 16 bytes
-8     tuple              an array of its items
-9     set                an array of its items, in the order of their bytes
-10    frozenset          as set
-11    dict               an array of its items, each an array of key and value, where a key is no text and no integer
-====  =================  =============================================================================================
-
-A state that does not begin with ``c1`` is read as JSON.
+Of the state: the byte ``c1``, which MessagePack never uses and no JSON begins with, then one MessagePack value, with
+the extensions that ``docs/formats.md`` lists. A state that does not begin with ``c1`` is read as JSON.
 """
 
 from __future__ import annotations

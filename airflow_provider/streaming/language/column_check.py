@@ -145,10 +145,7 @@ def _selected(step: Select, columns: Columns) -> Columns:
 
 
 def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
-    """The type of a column as Spark finds it: without regard to case, and by its path in a struct.
-
-    Returns:
-        None for a type that only Spark knows.
+    """The type of a column as Spark finds it (any case, by its path in a struct); None for one that only Spark knows.
 
     Raises:
         ConfigurationError: there is no such column.

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.state.digest import digest_change, digests_by_segment
+from airflow_provider.state.time_segments import TimeSegments, time_of
 
 if TYPE_CHECKING:
     from airflow_provider.changelog.replica import Replica
-    from airflow_provider.state.time_segments import TimeSegments
 
 
 class FunctionError(Exception):
@@ -105,7 +106,7 @@ class StateReader(Protocol):
         """The pairs from one key (included) to another (excluded), in the order of the keys' bytes."""
 
 
-class StoreReader:
+class StoreReader(StateReader):
     """Reads a store, and remembers which values were read: what the digest needs, and who looks for new keys."""
 
     def __init__(self, replica: Replica) -> None:
@@ -114,14 +115,12 @@ class StoreReader:
         self._values: list[bytes | None] = []
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         values = self._replica.get_many(keys)
         self._keys += keys
         self._values += values
         return values
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `StateReader`."""
         return self._replica.range(begin, end)
 
     @property
@@ -138,7 +137,6 @@ class StoreReader:
         """What changes add to the digest of each of the store's segments.
 
         Args:
-            changes: of the state, in any order.
             segments: of its keys; None where they begin with no time.
         """
         if not changes:
@@ -156,33 +154,30 @@ class StoreReader:
         )
 
 
-class ChangedState:
+class ChangedState(StateReader):
     """A state with what a batch has made of it already."""
 
     def __init__(self, state: StateReader, changes: Sequence[Pair]) -> None:
         self._state, self._new = state, dict(changes)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         others = [key for key in keys if key not in self._new]
         found = self._new | dict(zip(others, self._state.get_many(others), strict=True))
         return [found[key] for key in keys]
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `StateReader`."""
         found: dict[bytes, bytes | None] = dict(self._state.range(begin, end))
         found |= {key: value for key, value in self._new.items() if begin <= key < end}
         return ((key, value) for key in sorted(found) if (value := found[key]) is not None)
 
 
-class KnownState:
+class KnownState(StateReader):
     """What is known already, with what some rows have made of it: nothing else is read."""
 
     def __init__(self, known: Mapping[bytes, bytes | None]) -> None:
         self._known = dict(known)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """See `StateReader`."""
         return [self._known.get(key) for key in keys]
 
     def range(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -192,3 +187,89 @@ class KnownState:
     def update(self, changes: Sequence[Pair]) -> None:
         """Rows were processed that come before the next."""
         self._known.update(changes)
+
+
+class OpenState:
+    """The state before a batch, with what its calls have made of it so far.
+
+    What a call has changed can be undone until the next one begins.
+    """
+
+    def __init__(self, state: StateReader) -> None:
+        self._state = state
+        self._read = dict[bytes, bytes | None]()
+        self._new = dict[bytes, bytes | None]()
+        self._undo = dict[bytes, bytes | None]()
+
+    def load(self, keys: Iterable[bytes]) -> None:
+        """Read at once what will be asked for."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._read]
+        if missing:
+            self._read.update(zip(missing, self._state.get_many(missing), strict=True))
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value now; None where there is none."""
+        if key in self._new:
+            return self._new[key]
+        if key not in self._read:
+            self.load([key])
+        return self._read[key]
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Replace the value; None deletes it."""
+        self._undo.setdefault(key, self.get(key))
+        self._new[key] = value
+
+    def range(self, begin: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+        """The pairs from one key (included) to another (excluded) now, in the order of the keys' bytes."""
+        found: dict[bytes, bytes | None] = dict(self._state.range(begin, end))
+        found |= {key: value for key, value in self._new.items() if begin <= key < end}
+        return [(key, value) for key in sorted(found) if (value := found[key]) is not None]
+
+    def begin(self) -> None:
+        """A call begins: those before it stay."""
+        self._undo.clear()
+
+    def undo(self) -> None:
+        """Take back what was changed since the call began."""
+        self._new |= self._undo
+        self._undo.clear()
+
+    @property
+    def changed_by_call(self) -> list[tuple[bytes, bytes | None]]:
+        """What was changed since the call began, and what it is now."""
+        return [(key, self._new[key]) for key in self._undo]
+
+    @property
+    def changes(self) -> list[tuple[bytes, bytes | None]]:
+        """What is another than before the batch, by the order of the keys; all of it was read."""
+        return [(key, self._new[key]) for key in sorted(self._new) if self._new[key] != self._read[key]]
+
+
+def timer_counts(
+    prefixes: Mapping[str, bytes], last: Mapping[str, TimerCount], changes: Sequence[Pair], state: StoreReader
+) -> dict[str, TimerCount]:
+    """The timers after some changes, by kind: no commit and no heartbeat reads all of them.
+
+    Args:
+        prefixes: by kind, what the keys of its timers begin with (`Operation.timer_prefixes`).
+        last: before the changes; a kind that is missing, because nobody counted it, is counted in the store.
+        changes: of the state, all of which was read.
+        state: before them.
+    """
+    found = dict[str, TimerCount]()
+    for kind, prefix in prefixes.items():
+        changed = {key: value for key, value in changes if key.startswith(prefix)}
+        before = last.get(kind)
+        if before is not None and not changed:
+            found[kind] = before
+            continue
+        end, known = prefix[:-1] + bytes([prefix[-1] + 1]), state.known
+        number = sum(1 for _ in state.range(prefix, end)) if before is None else before.number
+        number += sum((value is not None) - (known.get(key) is not None) for key, value in changed.items())
+        # Of those that are left the first is enough: they lie in the order of their times.
+        left = next((key for key, _ in state.range(prefix, end) if changed.get(key, b"") is not None), None)
+        keys = [left, *(key for key, value in changed.items() if value is not None)]
+        first = min((key for key in keys if key is not None), default=None)
+        found[kind] = TimerCount(number, None if first is None else time_of(first[len(prefix) :]))
+    return found

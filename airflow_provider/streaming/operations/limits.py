@@ -124,11 +124,7 @@ def first_too_large(rows: pa.Table, large: Mapping[bytes, str]) -> TooLargeError
 def shared_too_large(
     rows: pa.Table, large: Mapping[bytes, str], groups: Callable[[Sequence[bytes]], Sequence[bytes]]
 ) -> TooLargeError:
-    """The same where a result is made of many rows: its key may be one of the store, and none of theirs.
-
-    Args:
-        groups: gives the groups of keys of the store.
-    """
+    """The same where a result is made of many rows: its key may be one of the store, and none of theirs."""
     known = set(rows.column("__key").to_pylist())
     return first_too_large(rows, {key if key in known else groups([key])[0]: why for key, why in large.items()})
 

@@ -158,9 +158,7 @@ class StoredStates(NamedTuple):
     """What a store holds, for people.
 
     Args:
-        items: keys and values.
         schema: of the rows that the operation gets, with `columns` at least.
-        time: of the task.
         read: gives the values of further keys.
     """
 
@@ -260,11 +258,7 @@ class Operation(ABC):
         return ()
 
     def of_output(self, name: str) -> Operation:
-        """The same, as those know it who read one of its outputs with a name: `writes` is of that one.
-
-        Args:
-            name: one of `outputs`.
-        """
+        """The same, as those know it who read one of its outputs with a name: `writes` is of that one."""
         raise NotImplementedError(f"{type(self).__name__} has no output {name!r}")
 
     # -- what its state means ------------------------------------------------------------------------------------
@@ -318,7 +312,6 @@ class Operation(ABC):
         """Which rows are not late.
 
         Args:
-            marks: by row, the watermark.
             side: that the rows are of; or by row.
         """
         return np.ones(len(event_ms), bool)

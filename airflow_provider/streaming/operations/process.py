@@ -85,7 +85,6 @@ class Process(Operation):
     is kept with the types that Python gave it, as `json.user_values` says.
 
     Args:
-        function: see `ProcessFunction`.
         columns: the input columns that the rows hold; the key is given apart.
         timeout_s: how long a call may take, in seconds; then it counts as raised. None for no limit.
         version: of the state, as the function's author counts.
@@ -116,9 +115,6 @@ class Process(Operation):
     ) -> Process:
         """What `process()` was asked for.
 
-        Args:
-            arguments: that the function is called with.
-
         Raises:
             ConfigurationError: an argument is not what it has to be.
         """
@@ -134,7 +130,6 @@ class Process(Operation):
         return cls(function, tuple(columns), timeout_s, version, by, schema, named)
 
     def signature(self, key_name: str, key_type: pa.DataType | None, schema: pa.Schema | None) -> StoreSignature:
-        """See `Operation.signature`."""
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="process", version=self.version)
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
@@ -143,15 +138,12 @@ class Process(Operation):
         return f"{keys}, {self.schema}"
 
     def written_keys(self, key_name: str) -> tuple[str, ...]:
-        """See `Operation.written_keys`."""
         return self.by or (key_name,)
 
     def of_output(self, name: str) -> Process:
-        """See `Operation.of_output`."""
         return dataclasses.replace(self, schema=self.outputs[name])
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
-        """See `Operation.merge`."""
         encoded = pc.dictionary_encode(batch.rows.column("__key").combine_chunks())
         order = np.argsort(encoded.indices.to_numpy(), kind="stable")
         sizes = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
@@ -165,7 +157,6 @@ class Process(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         further = f" also into {', '.join(self.outputs)}" if self.outputs else ""
         return process_text(self.function, self.columns) + further
 

@@ -1,16 +1,7 @@
 """What a function of ``process()`` keeps of a key beside its one value: named stores and timers.
 
-They lie under keys that begin with a byte that no text has; numbers are big-endian, times 8 bytes with the sign bit
-turned (`state.time_segments`)::
-
-    ff 76, 6c, 6d  u8 length of the name, the name, u32 length of the key, the key, and of a map the entry's key:
-                   a value, a list, or an entry of a map
-    ff 74  time  key    a timer of event time
-    ff 70  time  key    a timer of the clock
-    ff 78  time  one of the first keys: what lies there is looked at then, because its ttl may be over
-
-The value of a store's key is an array of pairs (`json.user_values`): when it was written, or null without a ttl, and
-what was; one pair, or one for each element of a list. That of the others is the byte 01.
+They lie under keys that begin with a byte that no text has: ``docs/formats.md`` lists them. The value of a store's key
+is an array of pairs (`json.user_values`): when it was written, or null without a ttl, and what was.
 """
 
 from __future__ import annotations
@@ -24,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.state.time_segments import PREFIX_BYTES, time_of, time_prefix
 from airflow_provider.streaming.json.user_values import decode_state, encode_state
-from airflow_provider.streaming.operations.open_state import OpenState
+from airflow_provider.streaming.operations.batch import OpenState
 from airflow_provider.streaming.operations.operation import BESIDE_GROUPS
 from airflow_provider.streaming.operations.process import ValueState
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK

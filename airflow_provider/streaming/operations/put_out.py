@@ -38,7 +38,6 @@ class PutOut(NamedTuple):
 
     Args:
         rows: those without a name.
-        named: by output.
     """
 
     rows: list[Pair]

@@ -40,7 +40,6 @@ class Repartition(Operation):
         return StoreSignature(key=key_name, key_type=type_name(key_type), operation="repartition")
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
-        """See `Operation.comes_in_time`."""
         if self.behind is None:
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks)
@@ -54,5 +53,4 @@ class Repartition(Operation):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         return f"write {', '.join(self.columns) or 'the key'}"

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider.streaming.json.user_values import decode_state, encode_state, rows_of
-from airflow_provider.streaming.operations.batch import Changes, FunctionError, StateReader
+from airflow_provider.streaming.operations.batch import Changes, FunctionError, OpenState, StateReader
 from airflow_provider.streaming.operations.limits import Limits, TooLargeError
-from airflow_provider.streaming.operations.open_state import OpenState
 from airflow_provider.streaming.operations.process import decoded, no_records_fault, time_limit
 from airflow_provider.streaming.operations.process_state import (
     CLOCK,
@@ -31,6 +30,7 @@ from airflow_provider.streaming.operations.put_out import PutOut
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK
 
 if TYPE_CHECKING:
+    from airflow_provider.streaming.operations.operation import Batch
     from airflow_provider.streaming.operations.stateful_process import StatefulProcess
 
 _NONE_SET: Final = "there is no function for this timer: give process() {}"
@@ -49,24 +49,22 @@ class StatefulCalls:
     Args:
         mark_ms: the watermark before.
         end_ms: the one behind.
-        clock_ms: the time of the micro-batch; None where it has none.
         limits: how large what a call comes to may be; None where that is not known yet.
     """
 
     def __init__(
         self,
         operation: StatefulProcess,
-        key_name: str,
+        batch: Batch,
         state: StateReader,
         *,
         mark_ms: int,
         end_ms: int,
-        clock_ms: int | None,
         limits: Limits | None = None,
     ) -> None:
-        self._operation, self._key_name, self._limits = operation, key_name, limits
+        self._operation, self._key_name, self._limits = operation, batch.key_name, limits
         self._open = OpenState(state)
-        self._now, self._end, self._clock_ms = mark_ms, end_ms, clock_ms
+        self._now, self._end, self._clock_ms = mark_ms, end_ms, batch.clock_ms
         # Of event time, with the looks at what has a ttl; and of the clock.
         self._due, self._rings = list[tuple[int, bytes, bytes]](), list[tuple[int, bytes]]()
         self._output = PutOut.nothing()

@@ -85,18 +85,15 @@ class StatefulProcess(Process):
 
     @property
     def clocked(self) -> bool:
-        """See `Operation.clocked`."""
         return self.on_clock is not None
 
     @property
     def timer_prefixes(self) -> Mapping[str, bytes]:
-        """See `Operation.timer_prefixes`."""
         kinds = (("timers", TIMER, self.on_timer), ("clock", CLOCK, self.on_clock))
         return {kind: prefix for kind, prefix, function in kinds if function is not None}
 
     @property
     def uses_time(self) -> bool:
-        """See `Operation.uses_time`."""
         return self.on_timer is not None or self.has_ttl or self.event_time is not None
 
     def store(self, kind: Kind, name: str) -> KeptStore | None:
@@ -104,7 +101,6 @@ class StatefulProcess(Process):
         return next((store for store in self.stores if (store.kind, store.name) == (kind, name)), None)
 
     def groups(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `Operation.groups`."""
         return [group_of(key) for key in keys]
 
     def ranges_of(self, group: bytes) -> Sequence[tuple[bytes, bytes]]:
@@ -114,7 +110,6 @@ class StatefulProcess(Process):
     # -- a batch -------------------------------------------------------------------------------------------------
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
         marks, after = batch.watermarks(delay_ms)
         in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
         return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
@@ -156,15 +151,7 @@ class StatefulProcess(Process):
         keys, offsets = rows.column("__key").to_pylist(), rows.column("__offset").to_pylist()
         marks = rows.column(MARK_MS).to_pylist() if timed else [NO_WATERMARK] * len(keys)
         times = rows.column(EVENT_MS).to_pylist() if timed else marks
-        calls = StatefulCalls(
-            self,
-            batch.key_name,
-            state,
-            mark_ms=batch.before.mark_ms,
-            end_ms=marks[-1],
-            clock_ms=batch.clock_ms,
-            limits=limits,
-        )
+        calls = StatefulCalls(self, batch, state, mark_ms=batch.before.mark_ms, end_ms=marks[-1], limits=limits)
         calls.load(dict.fromkeys(keys))
         failed = list[FunctionError]()
         for at, (key, offset, mark, time) in enumerate(zip(keys, offsets, marks, times, strict=True)):
@@ -186,14 +173,7 @@ class StatefulProcess(Process):
         last = rows.column(MARK_MS)[-1].as_py() if placed else batch.before.mark_ms
         if end <= last and (self.on_clock is None or batch.clock_ms is None):
             return changes
-        calls = StatefulCalls(
-            self,
-            batch.key_name,
-            ChangedState(state, changes.state),
-            mark_ms=last,
-            end_ms=end,
-            clock_ms=batch.clock_ms,
-        )
+        calls = StatefulCalls(self, batch, ChangedState(state, changes.state), mark_ms=last, end_ms=end)
         calls.advance(end)
         calls.ring()
         more = calls.changes()
@@ -203,7 +183,6 @@ class StatefulProcess(Process):
 
     @property
     def text(self) -> str:
-        """See `Operation.text`."""
         stores = [f"{store.kind} {store.name}" for store in self.stores]
         timers = [name for name, function in (("timers", self.on_timer), ("clock", self.on_clock)) if function]
         kept = ", ".join([*stores, *timers])

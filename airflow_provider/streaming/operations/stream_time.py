@@ -54,7 +54,7 @@ class StreamTime:
 
 
 def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints, StreamTime]:
-    """The watermark at each row: by the event times of the rows up to it, in the order of their offsets.
+    """The watermark at each row, by the event times up to it in the order of the offsets; and the time behind them.
 
     So it does not matter where micro-batches end. With a longer delay than before it stands still until the stream time
     has caught up.
@@ -62,9 +62,6 @@ def watermarks(event_ms: Ints, delay_ms: int, before: StreamTime) -> tuple[Ints,
     Args:
         event_ms: of the rows, epoch ms, in the order of the offsets; at least one.
         delay_ms: by how much the watermark lies behind the stream time.
-
-    Returns:
-        By row, and the time of the task after them.
     """
     seen = _stream_times(event_ms, before)
     marks = np.maximum(seen - delay_ms, before.mark_ms)

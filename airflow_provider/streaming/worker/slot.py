@@ -118,14 +118,11 @@ class Slot:
         return self._registry.error(task_id)
 
     def call(self, plan: SlotWork, rows: Iterable[pa.RecordBatch], attempts_left: bool) -> tuple[TaskStatus, ...]:
-        """Do what a call from the driver asks for.
+        """Do what a call from the driver asks for; returns the status of every task of the plan.
 
         Args:
             rows: of this slot's active tasks, in pieces as they arrive; none in a round.
             attempts_left: whether Spark would try again, so that a bad record may raise instead of failing the task.
-
-        Returns:
-            The status of every task of the plan.
 
         Raises:
             StatefulStreamsError: something that another attempt may get past.
@@ -148,15 +145,12 @@ class Slot:
             return self.report(plan, skipped)
 
     def read_sources(self, work: SlotWork, clock_ms: int | None, on_rows: Callable[[], None]) -> bool:
-        """Process what has come from the sources that the worker reads itself; waits for nothing.
+        """Process what has come from the sources that the worker reads itself; returns whether more may have come.
 
         Args:
             work: what was asked for last; its tasks are what it says.
             clock_ms: the time of the micro-batch, epoch ms; None where it has none.
             on_rows: called before rows are processed.
-
-        Returns:
-            Whether more may have come than was taken.
 
         Raises:
             StatefulStreamsError: something that another attempt may get past.

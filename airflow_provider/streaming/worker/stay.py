@@ -20,7 +20,6 @@ class StayingWorker:
     """Carries out one stay.
 
     Args:
-        slot: of this worker.
         line: to its driver; closed by whoever opened it.
     """
 

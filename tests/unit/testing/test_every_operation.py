@@ -19,8 +19,7 @@ import pytest
 
 from airflow_provider.control.records.status import Role
 from airflow_provider.failpoint import FailPoint, FailPoints
-from airflow_provider.streaming.operations.batch import StoreReader
-from airflow_provider.streaming.operations.timer_counts import timer_counts
+from airflow_provider.streaming.operations.batch import StoreReader, timer_counts
 from airflow_provider.streaming.worker.standby.standby_duties import Certification
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import InputRecord, JobTester, check_batching

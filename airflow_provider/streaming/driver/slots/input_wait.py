@@ -33,19 +33,15 @@ class InputPositions:
     """
 
     def __init__(self, offsets: Mapping[int, int | None]) -> None:
-        self._next = dict(offsets)
+        self.next_offsets = dict(offsets)
+        """By partition, the offset to read from; None for the first there is; a view."""
         self._reached = {partition: offset or 0 for partition, offset in offsets.items()}
         self._ends: Mapping[int, int] = {}
         self._below: set[int] = set()
 
-    @property
-    def next_offsets(self) -> Mapping[int, int | None]:
-        """By partition, the offset to read from; None for the first there is; a view."""
-        return self._next
-
     def is_new(self, partition: int, offset: int) -> bool:
         """Whether a record that was read is one that is waited for, and not what was fetched for an earlier wait."""
-        return partition in self._next and offset >= (self._next[partition] or 0)
+        return partition in self.next_offsets and offset >= (self.next_offsets[partition] or 0)
 
     def reached_end(self, partition: int, offset: int) -> None:
         """The consumer stands at a partition's end: there is no record before it."""
@@ -67,7 +63,7 @@ class InputPositions:
         Its log was cut: what comes until its end is there again would be taken for what was read before.
         """
         before = self._below
-        self._below = {number for number, end in ends.items() if end < (self._next.get(number) or 0)}
+        self._below = {number for number, end in ends.items() if end < (self.next_offsets.get(number) or 0)}
         return not before.isdisjoint(self._below)
 
 

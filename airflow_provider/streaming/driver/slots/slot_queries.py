@@ -28,23 +28,14 @@ class Query(Protocol):
     """What is needed here of a `SourceQuery`."""
 
     @property
-    def tasks(self) -> frozenset[TaskId]:
-        """The tasks whose rows it may bring."""
-
+    def tasks(self) -> frozenset[TaskId]: ...
     @property
-    def active(self) -> bool:
-        """Whether it runs."""
-
+    def active(self) -> bool: ...
     @property
-    def active_for_s(self) -> float:
-        """Seconds since it was started; 0 when it does not run."""
-
+    def active_for_s(self) -> float: ...
     @property
-    def error(self) -> str | None:
-        """Why it ended by itself; None otherwise."""
-
-    def end(self) -> None:
-        """End it after the micro-batch under way, and remove what it left on the disk; also of one that ended."""
+    def error(self) -> str | None: ...
+    def end(self) -> None: ...
 
 
 @dataclass
@@ -107,14 +98,10 @@ class SlotQueries:
         self._clock = clock
         self._started = 0
         self._queries: list[_Running] = []
-        self._failures: Mapping[TaskId, QueryFailure] = {}
+        self.failures: Mapping[TaskId, QueryFailure] = {}
+        """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
         self.lost = lost or LostRecords()
         self._read_elsewhere = read_elsewhere
-
-    @property
-    def failures(self) -> Mapping[TaskId, QueryFailure]:
-        """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
-        return self._failures
 
     def tick(self, goal: SlotGoal, newest: Callable[[], SlotReport]) -> bool:
         """End the queries that may not go on, or read long for one too many; forget those that ended.
@@ -127,9 +114,9 @@ class SlotQueries:
         """
         failed = False
         plans = {plan.task: plan for plan in goal.tasks if plan.task in goal.active}
-        self._failures = {
+        self.failures = {
             task: failure
-            for task, failure in self._failures.items()
+            for task, failure in self.failures.items()
             if task in plans and (plans[task].generation, plans[task].replay) == (failure.generation, failure.replay)
         }
         for running in list(self._queries):
@@ -143,8 +130,8 @@ class SlotQueries:
             elif self._must_end(running, goal, newest):
                 query.end()
                 self._queries.remove(running)
-            elif self._failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
-                self._failures = {t: failure for t, failure in self._failures.items() if t not in query.tasks}
+            elif self.failures and query.active_for_s > _WELL_S:  # asking costs a call into the JVM
+                self.failures = {t: failure for t, failure in self.failures.items() if t not in query.tasks}
         return failed
 
     def start_missing(self, goal: SlotGoal, report: SlotReport) -> bool:
@@ -157,9 +144,9 @@ class SlotQueries:
         queried = {task for running in self._queries for task in running.query.tasks}
         queried |= {task for task in plans if self._read_elsewhere(task)}
         now = self._clock()
-        waiting = {task for task, failure in self._failures.items() if failure.waits(now)}
+        waiting = {task for task, failure in self.failures.items() if failure.waits(now)}
         failed = False
-        for tasks in tasks_to_query(goal, report, queried | waiting, alone=self._failures.keys()):
+        for tasks in tasks_to_query(goal, report, queried | waiting, alone=self.failures.keys()):
             try:
                 begin = self._without_lost(tasks, plans)
                 if begin:
@@ -192,7 +179,7 @@ class SlotQueries:
         self, tasks: Mapping[TaskId, int | None], plans: Mapping[TaskId, TaskPlan]
     ) -> Mapping[TaskId, int | None]:
         """The offsets to begin at; where the policy is to fail, less the tasks whose input is lost."""
-        if self._failures.keys().isdisjoint(tasks):
+        if self.failures.keys().isdisjoint(tasks):
             return self._overlap(tasks)
         begin = dict(tasks)
         for task, lost in self._find_lost(tasks).items():
@@ -228,7 +215,7 @@ class SlotQueries:
     def _note(self, tasks: Collection[TaskId], cause: Cause, plans: Mapping[TaskId, TaskPlan]) -> None:
         listed = ", ".join(map(str, sorted(tasks))) or "no task"
         log.warning("slot %d: the query of %s ended: %s: %s", self._slot, listed, cause.kind, cause.message)
-        failures = dict(self._failures)
+        failures = dict(self.failures)
         for task in tasks:
             if task in plans:
                 before = failures.get(task)
@@ -241,7 +228,7 @@ class SlotQueries:
                     alone=len(tasks) == 1,
                     at=self._clock(),
                 )
-        self._failures = failures
+        self.failures = failures
 
     def _of_task(self, cause: Cause, task: TaskId) -> Cause:
         """With the partition whose record it was, which Spark does not say."""

@@ -65,14 +65,9 @@ class DriverDoor(Protocol):
     """What is needed here of a `Door`."""
 
     @property
-    def address(self) -> LineAddress:
-        """Where it is."""
-
-    def admit(self, timeout_s: float) -> Line | None:
-        """The line to the worker."""
-
-    def close(self) -> None:
-        """Let nobody in any more."""
+    def address(self) -> LineAddress: ...
+    def admit(self, timeout_s: float) -> Line | None: ...
+    def close(self) -> None: ...
 
 
 class StayListener(Protocol):
@@ -107,7 +102,6 @@ class WorkerStay:
         self._returned: CallReport | None = None
         self._error: Exception | None = None
         self.began_at = time.monotonic()
-        """Monotonic seconds."""
         self.busy_since: float | None = None
         """When the worker began to process rows, in monotonic seconds; None while it does not."""
         self._threads = [

@@ -57,11 +57,8 @@ OnBatch = Callable[["SourceQuery", "DataFrame"], Mapping[int, int | None]]
 class Wait(Protocol):
     """What is needed here of an `InputWait`."""
 
-    def wait(self, offsets: Mapping[int, int | None], given_up: Callable[[], bool]) -> None:
-        """Return once a partition holds a record from its offset on, or the wait is given up, or cannot go on."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
+    def wait(self, offsets: Mapping[int, int | None], given_up: Callable[[], bool]) -> None: ...
+    def close(self) -> None: ...
 
 
 class SourceQuery:
@@ -98,7 +95,8 @@ class SourceQuery:
         self._name = f"{source.application_id}-tasks-{'-'.join(map(str, sorted(tasks)))}"
         self._checkpoint = checkpoint
         self._on_batch = on_batch
-        self._leaving = False
+        self.leaving = False
+        """Whether it was asked to end."""
         self._in_batch = False
         self._open_wait = open_wait
         self._wait: Wait | None = None
@@ -136,14 +134,14 @@ class SourceQuery:
 
     def leave(self) -> None:
         """Let it process nothing from now on, so that `end` finds none under way; returns at once."""
-        self._leaving = True
+        self.leaving = True
 
     def end(self) -> None:
         """End it: wait for the micro-batch under way, if any, and let none follow. Its checkpoint goes with it.
 
         One that waits for input ends at once.
         """
-        self._leaving = True
+        self.leaving = True
         while self.active:
             if self._in_batch:
                 time.sleep(_POLL_S)
@@ -152,11 +150,6 @@ class SourceQuery:
         if self._wait is not None:
             self._wait.close()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-
-    @property
-    def leaving(self) -> bool:
-        """Whether it was asked to end."""
-        return self._leaving
 
     @property
     def active(self) -> bool:
@@ -176,7 +169,7 @@ class SourceQuery:
     @property
     def error(self) -> str | None:
         """Why it ended by itself; None while it runs or when it was asked to end."""
-        if self._query is None or self._leaving or self._query.isActive:
+        if self._query is None or self.leaving or self._query.isActive:
             return None
         exception = self._query.exception()
         return "it ended without an error" if exception is None else str(exception)
@@ -185,11 +178,11 @@ class SourceQuery:
         self._in_batch = True
         try:
             # Nothing is raised: it is no error, and Spark would log it as one. `end` stops the query meanwhile.
-            if self._leaving:
+            if self.leaving:
                 return
             offsets = self._on_batch(self, rows)
-            if self._wait is not None and offsets and not self._leaving:
-                self._wait.wait(offsets, lambda: self._leaving)
+            if self._wait is not None and offsets and not self.leaving:
+                self._wait.wait(offsets, lambda: self.leaving)
         finally:
             self._in_batch = False
 

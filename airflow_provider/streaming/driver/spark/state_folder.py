@@ -80,7 +80,6 @@ class DiskWatch(RepeatedLook):
         super().start()
 
     def look(self) -> None:
-        """See `RepeatedLook`."""
         self._figures = self._host.call(self._measure)
         self._report(self._figures.disk)
 

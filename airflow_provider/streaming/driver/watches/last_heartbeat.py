@@ -17,11 +17,8 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob
 class RecordWriter(Protocol):
     """What is needed here of a `MetricsWriter`."""
 
-    def send(self, record: MetricsRecord) -> None:
-        """Send without waiting for it to be stored."""
-
-    def close(self) -> None:
-        """Send what is left."""
+    def send(self, record: MetricsRecord) -> None: ...
+    def close(self) -> None: ...
 
 
 class MetricsReport(RepeatedLook):
@@ -47,7 +44,6 @@ class MetricsReport(RepeatedLook):
         self._writer: RecordWriter | None = None
 
     def look(self) -> None:
-        """See `RepeatedLook`."""
         self._writer = self._writer or self._connect()
         status = self._status()
         if status is None:
@@ -56,7 +52,6 @@ class MetricsReport(RepeatedLook):
         self._writer.send(metrics_record(status, sizes, now_ms()))
 
     def leave(self) -> None:
-        """See `RepeatedLook`."""
         if self._writer is not None:
             self._writer.close()
 
@@ -64,8 +59,7 @@ class MetricsReport(RepeatedLook):
 class RecordDeletion(Protocol):
     """What is needed here of a `TopicAdmin`."""
 
-    def delete_records(self, name: str, before: Mapping[int, int]) -> None:
-        """Delete the records of a topic's partitions before an offset."""
+    def delete_records(self, name: str, before: Mapping[int, int]) -> None: ...
 
 
 class RepartitionPurge(RepeatedLook):
@@ -93,7 +87,6 @@ class RepartitionPurge(RepeatedLook):
         self._deleted: dict[TaskId, int] = {}
 
     def start(self) -> None:
-        """See `RepeatedLook`."""
         if self._topics:
             super().start()
 

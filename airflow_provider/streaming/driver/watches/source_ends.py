@@ -51,11 +51,8 @@ class SourceEnd:
 class Ends(Protocol):
     """What those that look at a source need of `SourceEnds`."""
 
-    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]:
-        """The ends of some partitions now."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
+    def look(self, offsets: Mapping[int, int | None]) -> Mapping[int, SourceEnd]: ...
+    def close(self) -> None: ...
 
 
 class SourceEnds:

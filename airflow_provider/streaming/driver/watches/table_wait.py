@@ -28,8 +28,7 @@ _WORTH_S: Final = 5.0
 class Positions(Protocol):
     """What is needed here of `CommitPositions`."""
 
-    def offset(self, task: TaskId) -> int | None:
-        """The offset of the next record of a task's source by its newest commit."""
+    def offset(self, task: TaskId) -> int | None: ...
 
 
 def stages_before(job: CompiledJob) -> Mapping[int, tuple[CompiledStage, ...]]:

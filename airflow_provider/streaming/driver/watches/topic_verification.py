@@ -19,7 +19,7 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.application_topics import check_partitions, missing_source, source_spec
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_findings import config_command
-from airflow_provider.kafka.topic_spec import TopicDescription, TopicSpec, control_specs
+from airflow_provider.kafka.topic_spec import TopicSpec, control_specs
 from airflow_provider.streaming.planner.compile import TopicFacts
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.stage_plan import (
@@ -59,21 +59,13 @@ class TopicWatch:
         self._specs = tuple(specs)
         self._interval_s = interval_s
         self._changelogs = tuple(changelogs)
-        self._found = self._admin.verify(self._specs)
-        self._ids = self._read_ids()
+        self.found = self._admin.verify(self._specs)
+        """By topic, what it was when the watch was made."""
+        self.ids = self._read_ids()
+        """By topic, its id when the watch was made."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
         self._error: TopicError | ConfigurationError | None = None
-
-    @property
-    def found(self) -> Mapping[str, TopicDescription]:
-        """By topic, what it was when the watch was made."""
-        return self._found
-
-    @property
-    def ids(self) -> Mapping[str, str]:
-        """By topic, its id when the watch was made."""
-        return self._ids
 
     def start(self) -> None:
         """Begin to look again and again."""
@@ -120,7 +112,7 @@ class TopicWatch:
     def _look(self) -> None:
         found = self._admin.verify(self._specs)
         ids = self._read_ids()
-        for name, before in self._ids.items():
+        for name, before in self.ids.items():
             if ids[name] != before:
                 raise TopicMismatchError(
                     f"Topic {name!r} was deleted and created again while it was in use (its id was {before}, is "
@@ -130,7 +122,7 @@ class TopicWatch:
                 )
 
         for name in self._changelogs:
-            was_ms, is_ms = self._found[name].delete_retention_ms, found[name].delete_retention_ms
+            was_ms, is_ms = self.found[name].delete_retention_ms, found[name].delete_retention_ms
             if is_ms < was_ms:
                 raise TopicMismatchError(
                     f"Topic {name!r} has delete.retention.ms={is_ms}, and had {was_ms} when this instance started: a "

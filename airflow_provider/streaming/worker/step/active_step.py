@@ -26,11 +26,16 @@ from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.errors import ProcessError, RecordTooLargeError
 from airflow_provider.state.time_segments import time_prefix
-from airflow_provider.streaming.operations.batch import Changes, FunctionError, StoreReader, without_records
+from airflow_provider.streaming.operations.batch import (
+    Changes,
+    FunctionError,
+    StoreReader,
+    timer_counts,
+    without_records,
+)
 from airflow_provider.streaming.operations.limits import TooLargeError
 from airflow_provider.streaming.operations.operation import Batch
 from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Lateness, StreamTime, lateness
-from airflow_provider.streaming.operations.timer_counts import timer_counts
 from airflow_provider.streaming.operations.upstream_time import UpstreamTime, without_marks
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.worker.step.row_validation import (
@@ -106,7 +111,6 @@ def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:
         stream_time_ms: where the stream time is to be; one that it has passed moves nothing.
 
     Raises:
-        FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
     given, last = task.job.input, task.commit_record
@@ -135,7 +139,6 @@ def clock_step(task: Task, clock_ms: int, group: ConsumerGroup) -> None:
         clock_ms: the time that the driver has said with the call, epoch ms.
 
     Raises:
-        FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
     last = task.commit_record
@@ -165,7 +168,6 @@ def tell_step(task: Task, aside: bool, group: ConsumerGroup) -> None:
         aside: whether nobody is to wait for its rows from now on.
 
     Raises:
-        FencedError: a newer owner exists; nothing was written.
         StatefulStreamsError: as `Task.write`.
     """
     last = task.commit_record

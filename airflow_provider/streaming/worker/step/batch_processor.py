@@ -53,16 +53,13 @@ class BatchProcessor:
         max_crashes: int,
         clock_ms: int | None = None,
     ) -> set[TaskId]:
-        """Process what can be processed of the tasks' rows.
+        """Process what can be processed of the tasks' rows; returns the tasks whose rows were skipped.
 
         Args:
             parts: partition and rows, one partition after the other.
             rows_of: by task of one stage whose rows may be processed, where its store stood before them (`SlotWork`).
             max_crashes: how many workers may end in the middle of the same batch of a task before the task fails.
             clock_ms: the time of the micro-batch, epoch ms; None where it has none.
-
-        Returns:
-            The tasks whose rows were skipped.
 
         Raises:
             Exception: what another attempt may get past.
@@ -141,11 +138,7 @@ class CrashCounter:
         self._folder = folder
 
     def begin(self, task: TaskId, generation: int, source_offset: int | None) -> int:
-        """Note that a task goes on from an offset.
-
-        Returns:
-            How many attempts at the same place did not come to an end.
-        """
+        """Note that a task goes on from an offset; returns how many attempts there did not come to an end."""
         note, place = self._note(task), f"{generation} {source_offset}"
         crashes = 0
         with contextlib.suppress(OSError, ValueError):

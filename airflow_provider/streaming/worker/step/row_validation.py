@@ -43,16 +43,13 @@ def validate_rows(
     table: bool = False,
     null_keys: bool = False,
 ) -> tuple[pa.Table, list[Failure]]:
-    """Part the rows that can be processed from those that cannot.
+    """The rows that can be processed, and the failures of the others in the order of their offsets.
 
     Args:
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
             partition.
         table: whether they are a table's, whose key has to be the record's, because a deletion has no other.
-
-    Returns:
-        The good rows, and the failures in the order of their offsets.
     """
     good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key"), null_keys))
     times = [EVENT_MS] if EVENT_MS in rows.schema.names else []
@@ -73,14 +70,11 @@ def validate_rows(
 def without_strays(
     topic: str, partition: int, rows: pa.Table, groups: Sequence[bytes], partitioner: str
 ) -> tuple[pa.Table, list[Failure]]:
-    """Part the rows of groups that belong into another partition from the others.
+    """The rows without those of groups that belong elsewhere, and the failures of these, by their offsets.
 
     Args:
         groups: those that do not belong here (`PartitionCheck`).
         partitioner: by whose rule, in words.
-
-    Returns:
-        The other rows, and the failures in the order of their offsets.
     """
     astray = pc.is_in(rows.column("__key"), value_set=pa.array(groups, rows.column("__key").type))
     failures = []

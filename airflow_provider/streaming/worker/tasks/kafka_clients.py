@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import CommitRecord
 from airflow_provider.changelog.dead_letter import DeadLetter
 from airflow_provider.changelog.producer_queue import Change
-from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition, ChangelogReader
+from airflow_provider.changelog.reader import ChangelogEnds, ChangelogPartition, ChangelogReader, PartitionReader
 from airflow_provider.changelog.writer import ConsumerGroup, TransactionalWriter
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.failpoint import FailPoints
@@ -35,48 +34,24 @@ _SOURCE: Final[dict[str, Any]] = {
 }
 
 
-class RestoreConsumer(Protocol):
+class RestoreConsumer(PartitionReader, Protocol):
     """Reads the changelogs of all tasks of a slot, committed records only, as `ChangelogReader` does."""
 
     @property
-    def consumer(self) -> ConsumerGroup:
-        """The member of the application's group that gets the source offsets."""
-
+    def consumer(self) -> ConsumerGroup: ...
     @property
-    def assigned(self) -> Collection[ChangelogPartition]:
-        """What is read now; a view."""
-
-    def add(self, partition: ChangelogPartition, offset: int) -> None:
-        """Read a partition from `offset` on."""
-
-    def remove(self, partition: ChangelogPartition) -> None:
-        """Stop reading a partition."""
-
-    def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
-        """First offset that the log still has, and the one after its last (`ChangelogReader.bounds`)."""
-
-    def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
-        """What a partition holds, and how much of it can be read (`ChangelogReader.ends`)."""
-
-    def read(
-        self, max_records: int, timeout_s: float, before: int | None = None
-    ) -> Mapping[ChangelogPartition, ChangelogBatch]:
-        """What has come, by partition (`ChangelogReader.read`)."""
-
-    def close(self) -> None:
-        """Read nothing more."""
+    def assigned(self) -> Collection[ChangelogPartition]: ...
+    def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]: ...
+    def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds: ...
+    def close(self) -> None: ...
 
 
 class TaskProducer(Protocol):
     """The one producer that may write for a task, as `TransactionalWriter` is."""
 
     @property
-    def reusable(self) -> bool:
-        """Whether another transaction may follow (`TransactionalWriter.reusable`)."""
-
-    def fence(self) -> None:
-        """Fence every earlier owner and abort what it left open."""
-
+    def reusable(self) -> bool: ...
+    def fence(self) -> None: ...
     def commit(
         self,
         changes: Mapping[str, Sequence[Change]],
@@ -87,39 +62,23 @@ class TaskProducer(Protocol):
         output_partitions: Sequence[int] | None = None,
         to_all: tuple[Change, Mapping[str, int]] | None = None,
         check: Callable[[Mapping[str, int]], object] | None = None,
-    ) -> Mapping[str, int]:
-        """Write everything of one micro-batch of a task in one transaction (`TransactionalWriter.commit`)."""
-
-    def delete_before(self, changelog: str, partition: int, offset: int) -> None:
-        """Ask the brokers to delete what a changelog begins with; waits for nothing."""
-
-    def close(self) -> None:
-        """Drop the producer; what is open is aborted by the next owner."""
+    ) -> Mapping[str, int]: ...
+    def delete_before(self, changelog: str, partition: int, offset: int) -> None: ...
+    def close(self) -> None: ...
 
 
 class SourceConsumer(Protocol):
     """Reads partitions from given offsets, as `ColumnConsumer` does."""
 
     @property
-    def ready(self) -> int:
-        """A file descriptor that can be read once something has come where nothing had lain."""
-
-    def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """Read these partitions too, from these offsets on."""
-
-    def unassign(self, partitions: Collection[SourcePartition]) -> None:
-        """Read these partitions no more."""
-
+    def ready(self) -> int: ...
+    def assign(self, offsets: Mapping[SourcePartition, int]) -> None: ...
+    def unassign(self, partitions: Collection[SourcePartition]) -> None: ...
     def ends(
         self, partitions: Collection[SourcePartition], timeout_s: float, offset: int = END
-    ) -> Mapping[SourcePartition, int]:
-        """By partition, where a reader of committed records stops now, or where its log begins."""
-
-    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
-        """What has come (`ColumnConsumer.read`)."""
-
-    def close(self) -> None:
-        """Leave the cluster."""
+    ) -> Mapping[SourcePartition, int]: ...
+    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns: ...
+    def close(self) -> None: ...
 
 
 class KafkaClients(Protocol):
@@ -136,22 +95,19 @@ class KafkaClients(Protocol):
 
 
 @dataclass(frozen=True)
-class ClusterClients:
+class ClusterClients(KafkaClients):
     """Clients of a Kafka cluster."""
 
     connection: KafkaConnection
 
     def open_reader(self, job: StageSpec) -> RestoreConsumer:
-        """See `KafkaClients`."""
         return ChangelogReader(self.connection, job.application_id, job.restore)
 
     def open_source(self, application_id: str) -> SourceConsumer:
-        """See `KafkaClients`."""
         own = {"group.id": application_id, "client.id": f"{application_id}-source-reader"}
         return ColumnConsumer(_SOURCE | self.connection.to_client_config() | own)
 
     def open_writer(self, job: StageSpec, task_id: TaskId, failpoints: FailPoints) -> TaskProducer:
-        """See `KafkaClients`."""
         return TransactionalWriter(
             self.connection,
             transactional_id(job.application_id, task_id),

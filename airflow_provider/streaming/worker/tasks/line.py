@@ -74,7 +74,7 @@ def _lost() -> Iterator[None]:
         raise LineLostError(str(error)) from error
 
 
-class SocketLine:
+class SocketLine(Line):
     """A `Line` over a connected socket, which is its own from now on."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -83,23 +83,19 @@ class SocketLine:
         self._connection = Connection(connected.detach())
 
     def send(self, word: bytes) -> None:
-        """See `Line`."""
         with _lost():
             self._connection.send_bytes(word)
 
     def receive(self) -> bytes:
-        """See `Line`."""
         with _lost():
             return self._connection.recv_bytes()
 
     def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
-        """See `Line`."""
         with _lost():
             own = self._connection.fileno()
             return own in select.select([own, *also], [], [], max(0.0, seconds))[0]
 
     def close(self) -> None:
-        """See `Line`."""
         self._connection.close()
 
 

@@ -122,10 +122,7 @@ def open_replica(
 
 
 def continued_signature(job: StageSpec, last: CommitRecord | None) -> StoreSignature | None:
-    """What the state of a task means from the job's next commit on.
-
-    Returns:
-        None where the job has no signature.
+    """What the state of a task means from the job's next commit on; None where the job has no signature.
 
     Raises:
         ConfigurationError: another version of the job wrote the state; it meant something else by it, or read another

@@ -39,7 +39,6 @@ class TaskLife:
     def __init__(self, task_id: TaskId, role: Role) -> None:
         self._task_id = task_id
         self.state = TaskState.initial(role)
-        """Where it is."""
         self.error: Exception | None = None
         """Why it is FAILED or waits CLOSED; None in every other state."""
 
@@ -99,15 +98,10 @@ class Task:
         """The job's, on what the store holds."""
         self.settings = settings
         self.id: Final = plan.task
-        """Which task it is."""
         self.partition: Final = plan.task.partition
-        """Of source and changelog."""
         self.changelog_partition: Final[ChangelogPartition] = (replica.changelog, self.partition)
-        """Its partition of the changelog."""
         self.plan = plan
-        """What it is to be."""
         self.replica = replica
-        """Its store, which follows the changelog."""
         self.partition_check: PartitionCheck | None = None
         """Whether groups belong into the task's partition; None where that is taken for granted, and before it runs."""
         self._life = TaskLife(plan.task, plan.role)

@@ -87,11 +87,7 @@ class TaskCommitter:
         """What this owner has told those behind the task's internal topics of its time (`changelog.time_mark`)."""
 
     def fence(self) -> None:
-        """Fence every earlier owner and abort what it left open.
-
-        Raises:
-            BrokerUnreachableError: the coordinator did not answer in time; the same producer can try again.
-        """
+        """As `TransactionalWriter.fence`; where that raises, the same producer can try again."""
         if self._writer is None:
             self._writer = self._kafka.open_writer(self._job, self._task_id, self._failpoints)
         self._failpoints.hit(FailPoint.FENCE_BEFORE)
