@@ -36,6 +36,7 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.operations.process_state import KeptStore
+from airflow_provider.streaming.operations.repartition import PASSED
 from airflow_provider.streaming.operations.stateful_process import (
     RowFunction,
     StatefulProcess,
@@ -434,6 +435,11 @@ class GroupedStream:
             raise ConfigurationError(
                 f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
                 "Name a result otherwise with alias(), a key with with_column()."
+            )
+        if PASSED in (self.stream.columns or {}):
+            raise ConfigurationError(
+                f"A job with windows needs the name {PASSED!r}, which a column of {self.stream.topic!r} has: name that "
+                "otherwise with select()."
             )
         delay_ms, by = time.delay_ms, self._parts
         if isinstance(window, Window):

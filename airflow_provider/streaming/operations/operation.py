@@ -228,6 +228,11 @@ class Operation(ABC):
         return {}
 
     @property
+    def knows_passed(self) -> bool:
+        """Whether its rows say how far time was where they came from (`operations.repartition.PASSED`)."""
+        return False
+
+    @property
     def side_written(self) -> int | None:
         """Which side of a join it writes; None for none."""
         return None

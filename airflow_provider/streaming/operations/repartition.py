@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
@@ -14,7 +16,11 @@ from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.stream_time import Ints
+from airflow_provider.streaming.operations.stream_time import MARK_MS, Ints
+from airflow_provider.streaming.terms.event_time import EVENT_MS
+
+PASSED: Final = "passed__"
+"""The column with the watermark of a row's own partition, where that has passed the row; null where it has not."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,30 @@ class Repartition(Operation):
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks)
 
+    def place(self, batch: Batch, delay_ms: int) -> Batch:
+        """See `Operation.place`."""
+        marks, after = batch.watermarks(delay_ms)
+        in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
+        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
+
+    def writes(self, key_name: str, schema: pa.Schema) -> str:
+        """See `Operation.writes`."""
+        written = super().writes(key_name, schema)
+        return f"{written}, {PASSED} BIGINT" if self._tells_passed else written
+
+    @property
+    def _tells_passed(self) -> bool:
+        return self.behind is not None and self.behind.knows_passed
+
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: the rows in their order."""
         rows = batch.rows.select(["__key", *self.columns]).combine_chunks()
         columns = [(name, rows.column(name).combine_chunks()) for name in self.columns]
+        if self._tells_passed:
+            marks = batch.rows.column(MARK_MS).combine_chunks()
+            passed = pc.if_else(pc.greater(marks, batch.rows.column(EVENT_MS).combine_chunks()), marks, None)
+            # Most rows are not, and nothing stands for a null.
+            columns += [(PASSED, passed)] if passed.null_count < len(passed) else []
         values = json_rows(columns) if columns else [b"{}"] * rows.num_rows
         return Changes([], list(zip(rows.column("__key").to_pylist(), values, strict=True)))
 

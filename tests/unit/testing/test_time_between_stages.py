@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -77,6 +78,19 @@ def test_late_is_what_its_own_partition_has_passed() -> None:
         assert tester.counts.late == 1
         tester.pipe_input(ride(1, 2 * _HOUR))
         assert closed(tester) == [(0, 3)]
+
+
+@pytest.mark.parametrize("other", [[1, 100 * _MINUTE], [100 * _MINUTE, 1]], ids=["behind", "ahead"])
+def test_row_counts_in_those_hopping_windows_that_its_own_partition_has_not_closed(other: Sequence[int]) -> None:
+    counted = RIDES.group_by("city", window("at", "1 hour", "20 minutes")).aggregate(F.count().alias("n"), emit="close")
+    with JobTester(StatefulJob("app", counted.sink("out")), partitions=2) as tester:
+        tester.pipe_inputs([ride(0, 1, "wien"), ride(1, other[0], "wien")])
+        tester.pipe_input(ride(0, 85 * _MINUTE, "wien"))
+        tester.pipe_input(ride(0, 50 * _MINUTE))
+        tester.pipe_input(ride(1, other[1], "wien"))
+        tester.pipe_inputs([ride(0, 10 * _HOUR, "wien"), ride(1, 10 * _HOUR, "wien")])
+        found = [record.key for record in tester.read_output() if record.value["city"] == "graz"]
+        assert found == ["graz@1970-01-01T00:20:00.000Z", "graz@1970-01-01T00:40:00.000Z"]
 
 
 _HAPPENS: Final = (JobTester.promote_standby, JobTester.restart)
@@ -212,23 +226,24 @@ def _interleaved(chance: random.Random, by_partition: Sequence[Sequence[InputRec
         yield batch
 
 
-def _expected(by_partition: Sequence[Sequence[InputRecord]], delay_ms: int) -> tuple[Counter[int], int]:
-    """By hour the rides that count, and how many are late: by plain Python, partition by partition."""
+def _expected(by_partition: Sequence[Sequence[InputRecord]], delay_ms: int, slide_ms: int) -> tuple[Counter[int], int]:
+    """By the start of a window of an hour the rides that count, and how many are late, partition by partition."""
     found, late = Counter[int](), 0
     for records in by_partition:
         mark = -(2**62)
         for record in records:
             at = record.value["at"]
             mark = max(mark, at - delay_ms)
-            if (at // _HOUR + 1) * _HOUR <= mark:
-                late += 1
-            else:
-                found[at // _HOUR] += 1
+            starts = range(at // slide_ms * slide_ms, at - _HOUR, -slide_ms)
+            open_ = [start for start in starts if start + _HOUR > mark]
+            late += not open_
+            found.update(open_)
     return found, late
 
 
+@pytest.mark.parametrize("slide", [60, 20], ids=["tumbling", "hopping"])
 @pytest.mark.long
-def test_result_does_not_depend_on_which_partition_was_behind() -> None:
+def test_result_does_not_depend_on_which_partition_was_behind(slide: int) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -237,17 +252,20 @@ def test_result_does_not_depend_on_which_partition_was_behind() -> None:
         + [ride(n, 20 * _HOUR, city) for city in "ab"]
         for n in range(_PARTITIONS)
     ]
-    expected, late = _expected(by_partition, 10 * _MINUTE)
+    expected, late = _expected(by_partition, 10 * _MINUTE, slide * _MINUTE)
+    by = window("at", "1 hour", f"{slide} minutes")
+    job = StatefulJob("app", RIDES.group_by("city", by).aggregate(F.count().alias("n"), emit="close").sink("out"))
     for _ in range(3):
-        with JobTester(hourly(), partitions=_PARTITIONS) as tester:
+        with JobTester(job, partitions=_PARTITIONS) as tester:
             for batch in _interleaved(chance, by_partition):
                 tester.pipe_inputs(batch)
                 happens: Callable[[JobTester], None] = chance.choice([_nothing, _nothing, *_HAPPENS])
                 happens(tester)
             found = Counter[int]()
-            for hour, rides in closed(tester):
-                found[hour] += rides
-            assert found == Counter({hour: n for hour, n in expected.items() if hour < 19})
+            for record in tester.read_output():
+                start = dt.datetime.fromisoformat(record.value["window"]["start"])
+                found[int(start.timestamp() * 1000)] += record.value["n"]
+            assert found == Counter({start: n for start, n in expected.items() if start + _HOUR < 19 * _HOUR})
             assert tester.counts.late == late
 
 
