@@ -131,7 +131,7 @@ def lookup(one: ReadableApplication, user: GetUserDep, asked: LookupRequest) -> 
     if not _looking_up.acquire(blocking=False):
         raise HTTPException(429, "Too many keys are being looked up: ask again in some seconds.")
     try:
-        log.info("%s looks up a key in store %s of %s", user.get_name(), asked.store, one.id)
+        log.info("%s looks up a key in store %r of %r", user.get_name(), asked.store, one.id)
         found = look_up(_connect(one.kafka_conn_id), one.id, asked.key, asked.store)
     except StatefulStreamsError as error:
         raise HTTPException(_status_of(error), str(error)) from error
