@@ -123,7 +123,8 @@ class TableRowsInTime:
 
     def _let(self, waiting: _Waiting) -> bool:
         """Have a row that has to wait come out in this batch, if its time comes."""
-        at = bisect.bisect_left(self._marks, waiting.time)
+        # Without a grace nothing waits any more: what did, under an earlier version of the job, comes out at once.
+        at = 0 if self._operation.grace_ms is None else bisect.bisect_left(self._marks, waiting.time)
         if at == len(self._marks):
             return False
         self._due.setdefault(at, []).append(waiting)
