@@ -101,6 +101,11 @@ def cluster_from_airflow(kafka_conn_id: str) -> KafkaConnection:
         ) from error
 
 
+def add_each(parser: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
+    """An option that may be given several times: a list, empty without it."""
+    parser.add_argument(option, action="append", default=[], metavar=metavar, help=meaning)
+
+
 def add_seconds(parser: argparse.ArgumentParser, option: str, default: float, meaning: str) -> None:
     """An option in seconds; the default stands behind its help."""
     parser.add_argument(option, type=float, default=default, metavar="SECONDS", help=f"{meaning} (%(default)g)")

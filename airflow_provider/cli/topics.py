@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Final
 
-from airflow_provider.cli.options import add_cluster_options, cluster_of, settings_option
+from airflow_provider.cli.options import add_cluster_options, add_each, cluster_of, settings_option
 from airflow_provider.cli.terminal import ExitStatus
 from airflow_provider.control.application.job_topics import create_job_topics, read_view_if_there, sized_job
 from airflow_provider.control.application.rights import Role, acls_of
@@ -39,32 +38,30 @@ def add_topics(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_cluster_options(topics)
     topics.add_argument("--apply", action="store_true", help="of repair: do it")
-    topics.add_argument(
-        "--empty",
-        action="append",
-        default=[],
-        metavar="TOPIC",
-        help="of repair: this changelog or commit topic, too, which is to be rebuilt from the stores (runbook)",
-    )
-    topics.add_argument(
-        "--source",
-        action="append",
-        default=[],
-        metavar="TOPIC",
-        help="what the job reads; default what the job file said when the topics were created",
-    )
-    topics.add_argument(
-        "--output", action="append", default=[], metavar="TOPIC", help="a sink or a dead-letter topic of the job"
-    )
-    topics.add_argument("--store", action="append", metavar="NAME", help="of the job (state)")
-    topics.add_argument(
-        "--windowed-store", action="append", default=[], metavar="NAME", help="of the job, a store of windows"
-    )
+    rebuilt = "of repair: this changelog or commit topic, too, which is to be rebuilt from the stores (runbook)"
+    add_each(topics, "--empty", "TOPIC", rebuilt)
+    _add_job_options(topics, "; default what the job file said when the topics were created")
     topics.add_argument("--replication-factor", type=int, metavar="N", help="at least so many; else any is taken")
-    topics.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
-    topics.add_argument("--env", action="append", default=[], metavar="K=V", help="of a job file: its environment")
+    add_each(topics, "--env", "K=V", "of a job file: its environment")
     topics.add_argument("--json", action="store_true", help="for programs")
     topics.set_defaults(act=_topics)
+
+
+def _add_job_options(parser: argparse.ArgumentParser, else_read: str = "") -> None:
+    """The argument of a job file, and what is said of a job in the place of its file."""
+    add_each(parser, "--arg", "A", "of a job file: its argument")
+    add_each(parser, "--source", "TOPIC", f"of an application: what its job reads{else_read}")
+    add_each(parser, "--output", "TOPIC", "of an application: a sink or a dead-letter topic")
+    add_each(parser, "--store", "NAME", "of an application (state)")
+    add_each(parser, "--windowed-store", "NAME", "of an application: a store of windows")
+
+
+def _refuse_job_options(asked: argparse.Namespace) -> None:
+    if asked.source or asked.output or asked.store or asked.windowed_store:
+        raise ConfigurationError(
+            f"{asked.subject!r} is a job file, which says which topics it needs: leave --source, --output, --store and "
+            "--windowed-store out."
+        )
 
 
 def _topics(asked: argparse.Namespace) -> int:
@@ -77,7 +74,7 @@ def _topics(asked: argparse.Namespace) -> int:
     asked.application_id = check_name("application id", asked.subject)
     cluster = cluster_of(asked)
     admin = TopicAdmin(cluster)
-    stores = tuple(dict.fromkeys((*(asked.store or ()), *asked.windowed_store)))
+    stores = tuple(dict.fromkeys((*asked.store, *asked.windowed_store)))
     wanted = WantedTopics(
         application_id=asked.application_id,
         sources=tuple(asked.source),
@@ -108,11 +105,7 @@ def _topics(asked: argparse.Namespace) -> int:
 
 def _topics_of_file(asked: argparse.Namespace) -> int:
     """The topics that a job file says; with ``repair --apply`` it is kept what the job is made of, too."""
-    if asked.source or asked.output or asked.store or asked.windowed_store:
-        raise ConfigurationError(
-            f"{asked.subject!r} is a job file, which says which topics it needs: leave --source, --output, --store and "
-            "--windowed-store out."
-        )
+    _refuse_job_options(asked)
     cluster = cluster_of(asked)
     admin = TopicAdmin(cluster)
     env_vars = settings_option("--env", asked.env)
@@ -162,7 +155,7 @@ def _say(
 ) -> int:
     version = transaction_version(cluster)
     if asked.json:
-        findings = [_to_json(finding) for finding in found]
+        findings = [{"topic": one.topic, "problem": one.problem, "fix": one.fix, "repair": one.repair} for one in found]
         print(json.dumps({"done": done, "findings": findings, "transaction_version": version}, indent=2))
     else:
         print(findings_text(application_id, found, done, dry_run=asked.action == "repair" and not asked.apply))
@@ -188,37 +181,15 @@ def _transactions_text(version: int | None) -> str:
     return f"transaction.version of the brokers {said}; {_OURS}"
 
 
-def _to_json(finding: TopicFinding) -> dict[str, str | None]:
-    return {
-        "topic": finding.topic,
-        "problem": finding.problem,
-        "fix": finding.fix,
-        "repair": finding.repair,
-    }
-
-
-_ROLES: Final = tuple(role.value for role in Role)
-
-
 def add_acls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """``acls``."""
     acls = commands.add_parser("acls", help="print the fewest rights that an instance, Airflow or a viewer needs")
     acls.add_argument(
         "subject", metavar="APPLICATION|JOB.py", help="a job file, which says its topics; or an application id"
     )
-    acls.add_argument("--role", required=True, choices=_ROLES, help="who acts")
+    acls.add_argument("--role", required=True, choices=[role.value for role in Role], help="who acts")
     acls.add_argument("--principal", required=True, metavar="TYPE:NAME", help="whom to grant them, as in User:orders")
-    acls.add_argument("--arg", action="append", default=[], metavar="A", help="of a job file: its argument")
-    acls.add_argument(
-        "--source", action="append", default=[], metavar="TOPIC", help="of an application: what its job reads"
-    )
-    acls.add_argument(
-        "--output", action="append", default=[], metavar="TOPIC", help="of an application: a sink or dead-letter topic"
-    )
-    acls.add_argument("--store", action="append", default=[], metavar="NAME", help="of an application (state)")
-    acls.add_argument(
-        "--windowed-store", action="append", default=[], metavar="NAME", help="of an application, a store of windows"
-    )
+    _add_job_options(acls)
     acls.add_argument(
         "--bootstrap-servers", metavar="HOST:PORT", default="localhost:9092", help="of the lines (localhost:9092)"
     )
@@ -234,11 +205,7 @@ def _acls(asked: argparse.Namespace) -> int:
 
 
 def _job_of_file(asked: argparse.Namespace) -> JobDescription:
-    if asked.source or asked.output or asked.store or asked.windowed_store:
-        raise ConfigurationError(
-            f"{asked.subject!r} is a job file, which says its topics and stores by itself: leave --source, --output, "
-            "--store and --windowed-store out."
-        )
+    _refuse_job_options(asked)
     return describe_job_file(asked.subject, None, application_args=asked.arg)
 
 
