@@ -30,7 +30,27 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     return future
 
 
-class RepeatedLook:
+class Background:
+    """Works in a daemon thread until it is told to stop; `run` looks at `stopped` now and then."""
+
+    def __init__(self, name: str) -> None:
+        self.stopped = Event()
+        self._thread = Thread(target=self.run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do no more; returns at once, and does not wait for what is under way."""
+        self.stopped.set()
+
+    def run(self) -> None:
+        """What the thread does."""
+        raise NotImplementedError
+
+
+class RepeatedLook(Background):
     """Looks again and again, in a daemon thread. What goes wrong is a line in the log, once until it changes.
 
     Args:
@@ -40,18 +60,9 @@ class RepeatedLook:
     """
 
     def __init__(self, name: str, interval_s: float, failed: str) -> None:
+        super().__init__(name)
         self._interval_s, self._failed = interval_s, failed
         self._logged = ""
-        self._stop = Event()
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more; returns at once."""
-        self._stop.set()
 
     def look(self) -> None:
         """Do what there is to do now."""
@@ -66,11 +77,11 @@ class RepeatedLook:
             self.look()
             self._logged = ""
         except Exception as error:
-            if repr(error) != self._logged and not self._stop.is_set():
+            if repr(error) != self._logged and not self.stopped.is_set():
                 self._logged = repr(error)
                 log.warning("%s: %s: %s", self._failed, type(error).__name__, error)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
+    def run(self) -> None:
+        while not self.stopped.wait(self._interval_s):
             self.attempt()
         self.leave()

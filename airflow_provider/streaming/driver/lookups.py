@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Final, Protocol
 
+from airflow_provider.common.in_thread import Background
 from airflow_provider.control.records.lookup import Answer, Question
 from airflow_provider.error_decision import class_of
 from airflow_provider.errors import ConfigurationError, ErrorClass, StatefulStreamsError
@@ -76,7 +77,7 @@ def key_lookup(question: Question, stages: Mapping[int, StageSpec]) -> KeyLookup
     return KeyLookup(question=question.id, stage=number, group=key_of_texts(question.key).encode())
 
 
-class LookupService:
+class LookupService(Background):
     """A thread beside the instance: what goes wrong in it is a line in the log, and a lookup that nobody answers.
 
     Args:
@@ -91,48 +92,33 @@ class LookupService:
         slots: Sequence[Slot],
         connect: Callable[[], Channel],
     ) -> None:
+        super().__init__("lookups")
         self._instance, self._stages, self._slots, self._connect = instance, stages, slots, connect
         self._found = queue.SimpleQueue[LookedUp]()
-        self._stopped = threading.Event()
         self._logged = ""
-        self._thread = threading.Thread(target=self._run, name="lookups", daemon=True)
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Answer no more; returns at once."""
-        self._stopped.set()
 
     def answered(self, found: Sequence[LookedUp]) -> None:
         """What a slot found; called by its thread, and sent by this one."""
         for one in found:
             self._found.put(one)
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
+    def run(self) -> None:
+        while not self.stopped.is_set():
             try:
-                channel = self._connect()
+                with closing(self._connect()) as channel:
+                    self._serve(channel)
             except StatefulStreamsError as error:
                 self._failed(error)
-                continue
-            try:
-                self._serve(channel)
-            except StatefulStreamsError as error:
-                self._failed(error)
-            finally:
-                channel.close()
 
     def _failed(self, error: StatefulStreamsError) -> None:
         if str(error) != self._logged:
             self._logged = str(error)
             log.warning("keys cannot be looked up for now: %s: %s", type(error).__name__, error)
-        self._stopped.wait(_PAUSE_S if class_of(error) is ErrorClass.TRANSIENT else _TRY_AGAIN_S)
+        self.stopped.wait(_PAUSE_S if class_of(error) is ErrorClass.TRANSIENT else _TRY_AGAIN_S)
 
     def _serve(self, channel: Channel) -> None:
         heard_at, asked_at = time.monotonic(), -math.inf
-        while not self._stopped.is_set():
+        while not self.stopped.is_set():
             calm = time.monotonic() - asked_at > _CALM_AFTER_S
             record = channel.receive(_CALM_POLL_S if calm else _POLL_S)
             self._logged = ""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
+from airflow_provider.common.in_thread import Background
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.topics.commits import CommitTopics, Source, last_of_tasks
+from airflow_provider.control.topics.cursor import consumer_config
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
@@ -24,7 +25,7 @@ _POLL_S: Final = 0.5
 _BATCH: Final = 1000
 
 
-class CommitPositions:
+class CommitPositions(Background):
     """Follows the commits of some stages' tasks, in a thread of its own. The commit record is the truth about sources.
 
     Args:
@@ -32,29 +33,23 @@ class CommitPositions:
     """
 
     def __init__(self, connection: KafkaConnection, application_id: str, stages: Sequence[CompiledStage]) -> None:
+        super().__init__("commit-positions")
         self._connection, self._application_id, self._stages = connection, application_id, stages
         self._topics = CommitTopics({stage.number: stage.spec.store.changelog for stage in stages})
         self._sources = {stage.number: stage.source.topic for stage in stages}
         self._offsets: dict[TaskId, int] = {}
         self._logged = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="commit-positions", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow."""
         if self._stages:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End; does not wait for an answer that is under way."""
-        self._stop.set()
+            super().start()
 
     def offset(self, task: TaskId) -> int | None:
         """The offset of the next record of its source by its newest commit; None before any, or before it was read."""
         return self._offsets.get(task)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def run(self) -> None:
+        while not self.stopped.is_set():
             try:
                 self._follow()
             except Exception as error:
@@ -62,7 +57,7 @@ class CommitPositions:
                 if repr(error) != self._logged:
                     self._logged = repr(error)
                     log.warning("how far other stages have committed is not known for now: %s", error)
-                self._stop.wait(_AGAIN_S)
+                self.stopped.wait(_AGAIN_S)
 
     def _follow(self) -> None:
         """Find the newest commits, and read on from there."""
@@ -77,17 +72,13 @@ class CommitPositions:
         )
         for task, commit in last.items():
             self._note(task, commit)
-        config: dict[str, Any] = dict(self._connection.to_client_config()) | {
+        own = {
             "group.id": f"{self._application_id}-input",
             "client.id": f"{self._application_id}-commits",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
+            "fetch.wait.max.ms": 500,
             "queued.max.messages.kbytes": 1024,
-            "reconnect.backoff.max.ms": 1000,
         }
-        consumer = Consumer(config)
+        consumer = Consumer(consumer_config(self._connection, self._application_id) | own)
         try:
             consumer.assign(
                 [
@@ -96,14 +87,14 @@ class CommitPositions:
                     for number, task in of_topic.items()
                 ]
             )
-            while not self._stop.is_set():
+            while not self.stopped.is_set():
                 for message in consumer.consume(_BATCH, _POLL_S):
                     self._read(message, by_topic)
         finally:
             consumer.close()
 
     def _read(self, message: Message, by_topic: Mapping[str, Mapping[int, TaskId]]) -> None:
-        # An error passes: brokers come back, and who waits says that it does.
+        # An error passes, and so does an end: brokers come back, and who waits says that it does.
         if message.error() is None and message.key() == COMMIT_KEY:
             self._logged = ""
             self._note(by_topic[str(message.topic())][int(message.partition() or 0)], message.value())

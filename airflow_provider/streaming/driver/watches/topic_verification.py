@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from airflow_provider.common.in_thread import Background
 from airflow_provider.errors import (
     AccessError,
     BrokerUnreachableError,
@@ -36,7 +36,7 @@ _AGAIN_S = 5.0
 _SECOND_LOOK_S: Final = 2.0
 
 
-class TopicWatch:
+class TopicWatch(Background):
     """Verifies topics at the start and then again and again, in a thread of its own.
 
     What refuses a start must end a run: a changelog that is not compacted any more loses state with the next restore,
@@ -55,6 +55,7 @@ class TopicWatch:
     def __init__(
         self, admin: TopicAdmin, specs: Sequence[TopicSpec], interval_s: float, changelogs: Collection[str] = ()
     ) -> None:
+        super().__init__("topics")
         self._admin = admin
         self._specs = tuple(specs)
         self._interval_s = interval_s
@@ -63,17 +64,7 @@ class TopicWatch:
         """By topic, what it was when the watch was made."""
         self.ids = self._read_ids()
         """By topic, its id when the watch was made."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
         self._error: TopicError | ConfigurationError | None = None
-
-    def start(self) -> None:
-        """Begin to look again and again."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more; returns at once."""
-        self._stop.set()
 
     def check(self) -> None:
         """Raise what was found.
@@ -84,9 +75,9 @@ class TopicWatch:
         if self._error is not None:
             raise self._error
 
-    def _run(self) -> None:
+    def run(self) -> None:
         pause_s, doubt = self._interval_s, False
-        while not self._stop.wait(pause_s):
+        while not self.stopped.wait(pause_s):
             try:
                 self._look()
             except AccessError as error:
