@@ -56,6 +56,9 @@ class BuiltIn(Aggregator):
         doubles: list[Any] = column.cast(pa.float64(), safe=False).to_pylist()
         return doubles
 
+    def zero(self) -> Any:
+        return []
+
     def encode(self, state: Any) -> bytes:
         return _encode(state)
 
@@ -94,9 +97,6 @@ class Top(BuiltIn):
     @property
     def parameters(self) -> tuple[str, ...]:
         return (str(self.n),)
-
-    def zero(self) -> Any:
-        return []
 
     def add(self, state: Any, *values: Any) -> Any:
         value, by = values[0], values[-1]
@@ -156,9 +156,6 @@ class PickInOrder(BuiltIn):
     def parameters(self) -> tuple[str, ...]:
         return ("ignorenulls=True",) if self.ignorenulls else ()
 
-    def zero(self) -> Any:
-        return []
-
     def add(self, state: Any, *values: Any) -> Any:
         stays = (self.ignorenulls and values[0] is None) or (state and not self.last)
         return state if stays else list(values)
@@ -178,9 +175,6 @@ class CollectList(BuiltIn):
     limit: int
 
     gives: ClassVar[Gives] = "values"
-
-    def zero(self) -> Any:
-        return []
 
     def add(self, state: Any, *values: Any) -> Any:
         self._check(len(state) + 1)

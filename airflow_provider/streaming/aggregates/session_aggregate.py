@@ -75,6 +75,7 @@ class SessionAggregation(AggregationInWindows):
     """
 
     shared: ClassVar[bool] = True
+    marks_rows: ClassVar[bool] = True
 
     windows: SessionWindow
 
@@ -85,10 +86,7 @@ class SessionAggregation(AggregationInWindows):
         return TimeSegments(-(-(self.windows.gap_ms + self.delay_ms) // _SEGMENTS))
 
     def place(self, batch: Batch, delay_ms: int) -> Batch:
-        event_ms = batch.rows.column(EVENT_MS).to_numpy()
-        marks, after = batch.watermarks(self.delay_ms)
-        rows = batch.rows.append_column(MARK_MS, pa.array(marks))
-        return batch.placed(rows, after, self.comes_in_time(event_ms, marks))
+        return super().place(batch, self.delay_ms)
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when the session that it alone would make has ended."""

@@ -21,6 +21,7 @@ from airflow_provider.streaming.json.types import json_schema, type_names
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, first_too_large, row_by_row, shared_too_large
 from airflow_provider.streaming.operations.stream_time import (
+    MARK_MS,
     NO_WATERMARK,
     Ints,
     StreamTime,
@@ -188,6 +189,9 @@ class Operation(ABC):
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
 
+    marks_rows: ClassVar[bool] = False
+    """Whether its placed rows have the watermark at each of them, as `MARK_MS`."""
+
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 
         @property
@@ -311,7 +315,8 @@ class Operation(ABC):
             delay_ms: by how much the watermark lies behind the source's time.
         """
         marks, after = batch.watermarks(delay_ms)
-        return batch.placed(batch.rows, after, self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks))
+        rows = batch.rows.append_column(MARK_MS, pa.array(marks)) if self.marks_rows else batch.rows
+        return batch.placed(rows, after, self.comes_in_time(rows.column(EVENT_MS).to_numpy(), marks))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """Which rows are not late.

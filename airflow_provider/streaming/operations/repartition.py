@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ class Repartition(Operation):
             partition, so that it does not depend on how far others have got.
     """
 
+    marks_rows: ClassVar[bool] = True
+
     columns: tuple[str, ...]
     behind: Operation | None = None
 
@@ -49,12 +51,6 @@ class Repartition(Operation):
         if self.behind is None:
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks)
-
-    def place(self, batch: Batch, delay_ms: int) -> Batch:
-        """See `Operation.place`."""
-        marks, after = batch.watermarks(delay_ms)
-        in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
-        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
 
     def writes(self, key_name: str, schema: pa.Schema) -> str:
         """See `Operation.writes`."""

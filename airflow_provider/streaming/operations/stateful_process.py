@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.user_values import decode_state
@@ -52,6 +51,8 @@ class StatefulProcess(Process):
         on_clock: of those of the clock.
         event_time: the column of what it puts out that holds the time of that; None where nobody asks for it.
     """
+
+    marks_rows: ClassVar[bool] = True
 
     stores: tuple[KeptStore, ...] = ()
     on_timer: TimerFunction | None = None
@@ -108,11 +109,6 @@ class StatefulProcess(Process):
         return [*super().ranges_of(group), *(store.range_of(group) for store in self.stores)]
 
     # -- a batch -------------------------------------------------------------------------------------------------
-
-    def place(self, batch: Batch, delay_ms: int) -> Batch:
-        marks, after = batch.watermarks(delay_ms)
-        in_time = self.comes_in_time(batch.rows.column(EVENT_MS).to_numpy(), marks)
-        return batch.placed(batch.rows.append_column(MARK_MS, pa.array(marks)), after, in_time)
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: nothing is late, unless what comes of it would be, behind."""
