@@ -19,7 +19,7 @@ import sys
 import threading
 from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
@@ -126,30 +126,22 @@ def _serve(asked: argparse.Namespace) -> int:
     )
     print(f"Starting Kafka in {asked.dir}; the first time its jars are fetched from Maven Central", flush=True)
     topics = [*asked.topics, *(EXAMPLE_TOPICS if asked.example else ())]
-    with _started(EmbeddedBroker(settings), asked.start_timeout) as broker, ExitStack() as beside:
+    with ExitStack() as running:  # what was entered last ends first
+        broker = EmbeddedBroker(settings).start(asked.start_timeout)
+        running.callback(broker.stop)
         connection = KafkaConnection(broker.bootstrap_servers)
         TopicAdmin(connection).ensure(topics)
         print(f"Kafka serves {broker.bootstrap_servers}; its log is {broker.log_file}", flush=True)
         for spec in topics:
             print(f"Topic {spec.name}, partitions: {spec.partitions}", flush=True)
         if asked.example:
-            beside.enter_context(OrdersInput(connection))
+            running.enter_context(OrdersInput(connection))
             print(f"Orders flow into topic {EXAMPLE_TOPICS[0].name}, ten a second", flush=True)
         print(f"Ctrl-C ends it; its data stays in {asked.dir}", flush=True)
         while not ended.wait(timeout=1.0):
             if not broker.is_running:
                 raise BrokerStartError(f"The broker ended by itself. Its last lines:\n{broker.folder.last_lines()}")
     return 0
-
-
-@contextmanager
-def _started(broker: EmbeddedBroker, timeout_s: float) -> Iterator[EmbeddedBroker]:
-    """A broker that runs, and is stopped behind."""
-    broker.start(timeout_s)
-    try:
-        yield broker
-    finally:
-        broker.stop()
 
 
 def _create(asked: argparse.Namespace) -> int:
