@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 
 def flush(producer: Producer, timeout_s: float) -> int:
@@ -29,6 +29,15 @@ def flush(producer: Producer, timeout_s: float) -> int:
             refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, cause.args[0].str(), fatal=True)
             raise KafkaException(refused) from error
         raise cause from None
+
+
+class DeliveryErrors(list[KafkaError]):
+    """An ``on_delivery`` of records: why those were not stored that were not."""
+
+    def __call__(self, error: KafkaError | None, _: Message) -> None:
+        """Called by the client."""
+        if error is not None:
+            self.append(error)
 
 
 _SILENT: Final = frozenset({KafkaError._FATAL, KafkaError._STATE})

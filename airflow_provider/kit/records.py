@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
+from airflow_provider.kafka.transactional_producer import DeliveryErrors
 from airflow_provider.kit.errors import RecordsError
 
 SILENT: Final = logging.Logger("airflow_provider.kit", level=logging.CRITICAL + 1)
@@ -81,12 +82,7 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, ra
         RecordsError: a line is not a record, or the brokers did not store one. Lines before it may be written.
     """
     TopicAdmin(connection).partitions(topic)
-    failures: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
+    failures = DeliveryErrors()
     config = {"enable.idempotence": True, "partitioner": "murmur2_random", "message.timeout.ms": int(_FLUSH_S * 1000)}
     producer = Producer(connection.to_client_config() | config, logger=SILENT)
     written = 0
@@ -97,7 +93,7 @@ def produce(connection: KafkaConnection, topic: str, lines: Iterable[str], *, ra
                 continue
             while True:
                 try:
-                    producer.produce(topic, record.value, record.key, on_delivery=delivered)
+                    producer.produce(topic, record.value, record.key, on_delivery=failures)
                     break
                 except BufferError:  # its queue is full
                     producer.poll(0.1)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from airflow_provider.control.records.lookup import Answer, Question, lookup_key, lookup_value, read_lookup
-from airflow_provider.control.topics.cursor import UNKNOWN_TOPIC, consumer_config
-from airflow_provider.errors import StatefulStreamsError, TopicMissingError
+from airflow_provider.control.topics.cursor import UNKNOWN_TOPIC, consumer_config, missing_beside
+from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import lookups_topic
-from airflow_provider.kafka.transactional_producer import flush
+from airflow_provider.kafka.transactional_producer import DeliveryErrors, flush
 
 _CONNECT_S: Final = 5.0
 _SEND_S: Final = 5.0
@@ -68,12 +68,7 @@ class LookupChannel:
             AccessError: the topic may not be written.
             BrokerUnreachableError: it was not stored in time.
         """
-        failed: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                failed.append(error)
-
+        failed = DeliveryErrors()
         if self._producer is None:
             self._producer = Producer(
                 self._connection.to_client_config()
@@ -87,7 +82,7 @@ class LookupChannel:
             )
         try:
             self._producer.produce(
-                self.topic, lookup_value(record), lookup_key(record), partition=0, on_delivery=delivered
+                self.topic, lookup_value(record), lookup_key(record), partition=0, on_delivery=failed
             )
             if flush(self._producer, _SEND_S):
                 failed.append(KafkaError(KafkaError.REQUEST_TIMED_OUT))
@@ -129,16 +124,9 @@ class LookupChannel:
     def _typed(self, error: KafkaError, what: str, needed: str) -> StatefulStreamsError:
         if error.code() in UNKNOWN_TOPIC:
             # One that may not be described looks like one that is missing.
-            return refused_topic(self._consumer, self.topic, what, _CONNECT_S) or _missing(self.topic)
+            return refused_topic(self._consumer, self.topic, what, _CONNECT_S) or missing_beside("Lookups", self.topic)
         if (refused := refusal(error, what, f"{needed} on the topic {self.topic}")) is not None:
             return refused
         self._consumer.poll(0)  # hands over why its connections failed
         servers = self._connection.bootstrap_servers
         return self._errors.unreachable(f"{what} at {servers} failed", error.str(), _CHECK)
-
-
-def _missing(topic: str) -> TopicMissingError:
-    return TopicMissingError(
-        f"Lookups topic {topic!r} does not exist: correct the application id if it is misspelt, or create it with "
-        "'stateful-streams topics repair' or 'Repair topics' of its operate DAG."
-    )

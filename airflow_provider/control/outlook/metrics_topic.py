@@ -9,8 +9,8 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider.control.records.metrics import MetricsRecord, metrics_value, read_metrics_value
+from airflow_provider.control.topics.cursor import missing_beside
 from airflow_provider.control.topics.span_reader import SpanReader
-from airflow_provider.errors import TopicMissingError
 from airflow_provider.kafka.broker_error import ConnectionErrors
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import metrics_topic
@@ -79,7 +79,7 @@ class MetricsWriter:
             what = f"The topics at {self._bootstrap} could not be listed"
             raise self._errors.unreachable(what, error.args[0].str(), "check that the brokers answer.") from error
         if self._topic not in topics:
-            raise _missing(self._topic)
+            raise missing_beside("Metrics", self._topic)
         self._there = True
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -101,7 +101,9 @@ def read_metrics(
     """
     topic = metrics_topic(application_id)
     found: list[MetricsRecord] = []
-    with SpanReader(connection, application_id, topic, timeout_s=timeout_s, missing=_missing(topic)) as reader:
+    with SpanReader(
+        connection, application_id, topic, timeout_s=timeout_s, missing=missing_beside("Metrics", topic)
+    ) as reader:
         for message in reader.read({0: reader.bounds(0, since)}):
             value, (_, at_ms) = message.value(), message.timestamp()
             if value is None:
@@ -111,10 +113,3 @@ def read_metrics(
             except msgspec.DecodeError as why:
                 log.warning("The record at %s of %s cannot be read and is left out: %s", message.offset(), topic, why)
     return tuple(found)
-
-
-def _missing(topic: str) -> TopicMissingError:
-    return TopicMissingError(
-        f"Metrics topic {topic!r} does not exist: correct the application id if it is misspelt, or create it with "
-        "'stateful-streams topics repair' or 'Repair topics' of its operate DAG."
-    )

@@ -57,6 +57,14 @@ def missing(topic: str) -> TopicMissingError:
     )
 
 
+def missing_beside(what: str, topic: str) -> TopicMissingError:
+    """The error for a topic beside these that does not exist."""
+    return TopicMissingError(
+        f"{what} topic {topic!r} does not exist: correct the application id if it is misspelt, or create it with "
+        "'stateful-streams topics repair' or 'Repair topics' of its operate DAG."
+    )
+
+
 class ControlCursor:
     """The position in each control topic, and the judgement of the consumer that brings their records.
 

@@ -13,7 +13,7 @@ from airflow_provider.errors import AccessError, TopicMissingError
 from airflow_provider.kafka.broker_error import ConnectionErrors, refusal
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
-from airflow_provider.kafka.transactional_producer import flush
+from airflow_provider.kafka.transactional_producer import DeliveryErrors, flush
 
 
 class ControlWriter:
@@ -74,17 +74,12 @@ class ControlWriter:
             missing: what is raised where there is no such topic; None to find out by that nothing is stored.
         """
         topic, key, deadline = self._topic(value), to_key(value), time.monotonic() + timeout_s
-        failed: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                failed.append(error)
-
+        failed = DeliveryErrors()
         try:
             # All topics are listed: the brokers may create one that a producer asks for by its name.
             if missing is not None and topic not in self._producer.list_topics(timeout=timeout_s).topics:
                 raise missing
-            self._producer.produce(topic, to_value(value), key, partition=0, on_delivery=delivered)
+            self._producer.produce(topic, to_value(value), key, partition=0, on_delivery=failed)
             left = flush(self._producer, max(0.0, deadline - time.monotonic()))
         except KafkaException as error:
             left = 1
