@@ -88,7 +88,7 @@ class WatcherPushes:
             traces = TracePush(
                 _TRACES_EVERY_S,
                 lambda since_ms: read_history(connection, application_id, stored_since=since_ms),
-                lambda: OtlpSpans(settings.traces_endpoint),
+                lambda: OtlpSpans(settings.traces_endpoint).send,
             )
             traces.start()
             self._begun.append(traces)

@@ -17,14 +17,9 @@ from airflow_provider.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 Samples = Callable[[], Sequence[Sample]]
+Send = Callable[[Sequence[Sample]], None]
+"""One way out; it may take as long as it likes, and raise what it likes."""
 _SEPARATORS: Final = re.compile(r"[^\w-]")
-
-
-class Sender(Protocol):
-    """One way out."""
-
-    def send(self, samples: Sequence[Sample]) -> None:
-        """Send; it may take as long as it likes, and raise what it likes."""
 
 
 class Stop(Protocol):
@@ -41,15 +36,15 @@ class Push(RepeatedLook):
         connect: makes the sender; called by the thread, and again where that failed.
     """
 
-    def __init__(self, way: str, interval_s: float, samples: Samples, connect: Callable[[], Sender]) -> None:
+    def __init__(self, way: str, interval_s: float, samples: Samples, connect: Callable[[], Send]) -> None:
         super().__init__(f"push-{way}", interval_s, f"the figures of now are not sent by {way}")
         self._samples, self._connect = samples, connect
-        self._sender: Sender | None = None
+        self._send: Send | None = None
 
     def look(self) -> None:
         """See `RepeatedLook`."""
-        self._sender = self._sender or self._connect()
-        self._sender.send(self._samples())
+        self._send = self._send or self._connect()
+        self._send(self._samples())
 
 
 class StatsdMetrics:
@@ -95,11 +90,11 @@ def start_pushes(settings: TelemetrySettings, samples: Samples) -> list[Stop]:
             begun.append(ScrapeEndpoint(*settings.prometheus, samples))
         except ConfigurationError as error:
             log.warning("%s", error)
-    ways: dict[str, Callable[[], Sender]] = {}
+    ways: dict[str, Callable[[], Send]] = {}
     if settings.otlp:
-        ways["OTLP"] = lambda: OtlpMetrics(settings.endpoint)
+        ways["OTLP"] = lambda: OtlpMetrics(settings.endpoint).send
     if (to := settings.statsd) is not None:
-        ways["StatsD"] = lambda: StatsdMetrics(to)
+        ways["StatsD"] = lambda: StatsdMetrics(to).send
     for way, connect in ways.items():
         push = Push(way, settings.interval_s, samples, connect)
         push.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.in_thread import RepeatedLook
@@ -117,13 +117,6 @@ def _id(record: HistoryRecord, part: str, size: int) -> int:
     return int.from_bytes(hashlib.blake2b(named.encode(), digest_size=size).digest()) or 1
 
 
-class SpanSender(Protocol):
-    """What is needed here of an `OtlpSpans`."""
-
-    def send(self, spans: Sequence[Span]) -> None:
-        """Send, and raise where they are not taken."""
-
-
 class TracePush(RepeatedLook):
     """Sends the trace of each failover and restore that was noted as ended within the last day, once it is taken.
 
@@ -133,26 +126,26 @@ class TracePush(RepeatedLook):
 
     Args:
         history: the records that were stored at a time or later, epoch ms.
-        connect: makes the sender; called by the thread, and again where that failed.
+        connect: makes what sends them or raises; called by the thread, and again where that failed.
     """
 
     def __init__(
         self,
         interval_s: float,
         history: Callable[[int], Iterable[HistoryRecord]],
-        connect: Callable[[], SpanSender],
+        connect: Callable[[], Callable[[Sequence[Span]], None]],
     ) -> None:
         super().__init__("push-traces", interval_s, "the traces of failovers are not sent for now")
         self._history, self._connect = history, connect
-        self._sender: SpanSender | None = None
+        self._send: Callable[[Sequence[Span]], None] | None = None
         self._sent = frozenset[bytes]()
 
     def look(self) -> None:
         """See `RepeatedLook`."""
-        self._sender = self._sender or self._connect()
+        self._send = self._send or self._connect()
         records = {history_value(record): record for record in self._history(now_ms() - _DAY_MS)}
         self._sent &= records.keys()
         for value, record in records.items():
             if value not in self._sent:
-                self._sender.send(spans_of(record))
+                self._send(spans_of(record))
                 self._sent |= {value}

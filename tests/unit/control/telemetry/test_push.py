@@ -94,7 +94,7 @@ def test_endpoint_at_which_nobody_listens_is_told_once_and_without_a_secret(
             "OTLP",
             0.05,
             lambda: SAMPLES,
-            lambda: OtlpMetrics(f"http://me:{SECRET}@{address}/{SECRET}?token={SECRET}"),
+            lambda: OtlpMetrics(f"http://me:{SECRET}@{address}/{SECRET}?token={SECRET}").send,
         )
         looks = count_looks(push)
         push.start()
@@ -148,7 +148,7 @@ def test_silent_receiver_lets_neither_memory_nor_connections_grow(monkeypatch: p
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.05")
     with socket.create_server(("127.0.0.1", 0), backlog=500) as silent:  # the kernel accepts, and nobody reads
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/metrics"
-        push = Push("OTLP", 0.01, lambda: list(SAMPLES), lambda: OtlpMetrics(address))
+        push = Push("OTLP", 0.01, lambda: list(SAMPLES), lambda: OtlpMetrics(address).send)
         looks = count_looks(push)
         push.start()
         wait_until(lambda: len(looks) >= 10, 30.0, "ten attempts")
@@ -169,7 +169,7 @@ def test_silent_receiver_lets_neither_memory_nor_connections_grow(monkeypatch: p
 def test_receiver_that_comes_back_gets_what_is_so_now(receiver: OtlpReceiver) -> None:
     receiver.status = 503
     now: list[Sequence[Sample]] = [SAMPLES]
-    push = Push("OTLP", 0.05, lambda: now[0], lambda: OtlpMetrics(metrics_of(receiver)))
+    push = Push("OTLP", 0.05, lambda: now[0], lambda: OtlpMetrics(metrics_of(receiver)).send)
     looks = count_looks(push)
     push.start()
     wait_until(lambda: looks, 10.0, "an attempt")

@@ -144,7 +144,7 @@ class Sender:
 
 def pushing(sender: Sender, *records: HistoryRecord) -> tuple[TracePush, Callable[[HistoryRecord], None]]:
     kept = list(records)
-    return TracePush(60.0, lambda _: kept, lambda: sender), kept.append
+    return TracePush(60.0, lambda _: kept, lambda: sender.send), kept.append
 
 
 def test_trace_is_sent_once_and_again_after_a_restart_with_the_same_ids() -> None:
@@ -177,7 +177,7 @@ def test_trace_that_is_not_taken_is_sent_again_and_holds_back_no_other() -> None
 
 def test_record_that_was_completed_is_sent_again_under_the_same_ids() -> None:
     sender, kept = Sender(), [dataclasses.replace(FAILOVER, rto=RtoParts(detected_ms=300))]
-    push = TracePush(60.0, lambda _: kept, lambda: sender)
+    push = TracePush(60.0, lambda _: kept, lambda: sender.send)
     push.look()
     kept[0] = FAILOVER
     push.look()
