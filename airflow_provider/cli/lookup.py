@@ -8,7 +8,7 @@ import msgspec
 
 from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of
 from airflow_provider.cli.terminal import ExitStatus
-from airflow_provider.control.lookup.asking import TIMEOUT_S, Lookup, look_up, stands
+from airflow_provider.control.lookup.asking import TIMEOUT_S, Lookup, look_up, stands, value_text
 from airflow_provider.errors import InstanceError
 
 
@@ -26,7 +26,7 @@ def add_lookup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _act(asked: argparse.Namespace) -> int:
     lookup = look_up(cluster_of(asked), asked.application_id, asked.key, asked.store, asked.timeout)
     if asked.json:
-        print(msgspec.json.format(msgspec.json.encode(lookup.to_plain(msgspec.Raw)).decode(), indent=2))
+        print(msgspec.json.format(msgspec.json.encode(lookup.to_plain(_raw)).decode(), indent=2))
     else:
         print(lookup_text(lookup))
     if lookup.found:
@@ -40,6 +40,10 @@ def _act(asked: argparse.Namespace) -> int:
     return ExitStatus.NO
 
 
+def _raw(value: str | None) -> msgspec.Raw | None:
+    return None if value is None else msgspec.Raw(value)
+
+
 def _key(lookup: Lookup) -> str:
     return ", ".join(map(repr, lookup.key))
 
@@ -48,8 +52,8 @@ def lookup_text(lookup: Lookup) -> str:
     """Lines for people."""
     lines = list[str]()
     for task, found in lookup.found.items():
-        lines.append(f"task {task} on {found.instance}: {stands(found.copy)}")
-        lines += [f"{state.name}: {msgspec.json.format(state.value, indent=2)}" for state in found.copy.states]
+        lines.append(f"task {task} on {found.instance}: {stands(found)}")
+        lines += [f"{state.name}: {value_text(state.value)}" for state in found.copy.states]
         if not found.copy.complete:
             lines.append("  ... and more than an answer takes")
     if not lookup.found and not lookup.unknown:

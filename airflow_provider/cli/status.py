@@ -50,7 +50,7 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _act(asked: argparse.Namespace) -> int:
     cluster, timeouts = cluster_of(asked), Timeouts(start_s=asked.start_timeout)
-    with ControlReader(cluster, asked.application_id) as reader:
+    with ControlReader(cluster, asked.application_id, follows=asked.watch is not None) as reader:
         if asked.watch is not None:
             _watch(asked, cluster, reader, timeouts)
             return ExitStatus.FINE

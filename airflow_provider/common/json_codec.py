@@ -24,7 +24,10 @@ def from_json(data: bytes | str, kind: type[T]) -> T:
     Raises:
         msgspec.DecodeError: it is no JSON, or not of this type.
     """
-    return msgspec.json.decode(data, type=kind, dec_hook=_decode)
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=_decode)
+    except (UnicodeDecodeError, RecursionError) as error:  # of a text that is not UTF-8, of what lies too deep
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def to_numbered_json(value: Any, number: int) -> bytes:

@@ -23,7 +23,7 @@ from fastapi import Depends, FastAPI, Header, HTTPException
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, Field
 
-from airflow_provider.control.lookup.asking import look_up
+from airflow_provider.control.lookup.asking import look_up, value_text
 from airflow_provider.errors import AccessError, AssignmentError, ConfigurationError, StatefulStreamsError, TopicError
 from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.kafka.connection import KafkaConnection
@@ -115,7 +115,7 @@ class LookupRequest(BaseModel):
     """A key, by the texts of its columns; of the only store where none is named."""
 
     key: Annotated[list[Annotated[str, Field(max_length=_MOST_CHARS)]], Field(min_length=1, max_length=_MOST_COLUMNS)]
-    store: str | None = None
+    store: Annotated[str | None, Field(max_length=_MOST_CHARS)] = None
 
 
 @app.post("/api/applications/{application_id}/lookup")
@@ -137,7 +137,7 @@ def lookup(one: ReadableApplication, user: GetUserDep, asked: LookupRequest) -> 
         raise HTTPException(_status_of(error), str(error)) from error
     finally:
         _looking_up.release()
-    return Response(msgspec.json.encode(found.to_plain(_indented)), media_type="application/json", headers=_NOT_KEPT)
+    return Response(msgspec.json.encode(found.to_plain(value_text)), media_type="application/json", headers=_NOT_KEPT)
 
 
 def may_look_up(one: Application, may_start: Collection[str]) -> bool:
@@ -153,11 +153,6 @@ def _status_of(error: StatefulStreamsError) -> int:
     if isinstance(error, (AccessError, AssignmentError, TopicError)):
         return 409
     return 404 if isinstance(error, ConfigurationError) else 503
-
-
-def _indented(value: str) -> str:
-    """As it is shown: a number that the browser's own would cut keeps its digits in a text."""
-    return msgspec.json.format(value, indent=2)
 
 
 @app.get("/api/runbook/{anchor}")

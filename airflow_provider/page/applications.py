@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -59,9 +59,16 @@ def dags_by_application(tags: Iterable[tuple[str, str]]) -> dict[str, dict[str, 
     return found
 
 
-def lookups_by(tags: Iterable[str]) -> str:
-    """Who may look up what the stores of an application hold, by the tags of all its DAGs: the fewest that one says."""
-    said = [tag.removeprefix(LOOKUPS_TAG) for tag in tags if tag.startswith(LOOKUPS_TAG)]
+def lookups_by(tags: Iterable[Collection[str]]) -> str:
+    """Who may look up what the stores of an application hold, by the tags of each of its DAGs: the fewest.
+
+    A DAG that says nothing says operators, so that none can open what the others leave closed.
+    """
+    said = (
+        name
+        for of_dag in tags
+        for name in [tag.removeprefix(LOOKUPS_TAG) for tag in of_dag if tag.startswith(LOOKUPS_TAG)] or [OPERATORS]
+    )
     return min((name if name in LOOKUPS_BY else NOBODY for name in said), key=LOOKUPS_BY.index, default=OPERATORS)
 
 
@@ -130,7 +137,7 @@ def read_applications() -> dict[str, Application]:
     return {
         id_: dataclasses.replace(
             application_of(id_, dags, data.get(dags.get("monitor", ""))),
-            lookups_by=lookups_by(tag for dag_id, tag in tags if dag_id in dags.values()),
+            lookups_by=lookups_by([tag for of, tag in tags if of == dag_id] for dag_id in dags.values()),
         )
         for id_, dags in sorted(found.items())
     }

@@ -74,11 +74,11 @@ class Manifest:
             SnapshotError: it is damaged, or of a format that this version does not read.
         """
         try:
-            sealed = msgspec.json.decode(data, type=_Sealed)
+            sealed = from_json(data, _Sealed)
             body = bytes(sealed.manifest)
             if hashlib.sha256(body).hexdigest() != sealed.sha256:
                 raise SnapshotError(f"The snapshot's manifest {path} is damaged: its checksum differs.")
-            found = msgspec.json.decode(body, type=_Format).format
+            found = from_json(body, _Format).format
             if found != MANIFEST_FORMAT:
                 raise SnapshotError(
                     f"The snapshot's manifest {path} has format {found}, this version reads {MANIFEST_FORMAT}."

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import utc
@@ -23,17 +26,22 @@ from airflow_provider.kafka.connection import KafkaConnection
 
 TIMEOUT_S: Final = 5.0
 """For so long answers are waited for."""
-_OWNERS_S: Final = 2.0
-"""For so long owners are waited for once each task has answered by a standby."""
+_OTHERS_S: Final = 2.0
+"""For so long owners are waited for once a standby has answered, and other tasks once an owner has the key."""
 _POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundCopy:
-    """What counts of a task: its owner's answer where it runs, else that of the copy that is furthest."""
+    """What counts of a task: its owner's answer where it runs, else that of the copy that is furthest.
+
+    Args:
+        owner: whether it is its owner's.
+    """
 
     instance: str
     copy: CopyAnswer
+    owner: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +60,11 @@ class Lookup:
     absent: tuple[TaskId, ...]
     unknown: Mapping[TaskId, str]
 
-    def to_plain(self, value: Callable[[str], Any]) -> dict[str, Any]:
+    def to_plain(self, value: Callable[[str | None], Any]) -> dict[str, Any]:
         """For programs.
 
         Args:
-            value: what is made of each value's JSON.
+            value: what is made of each value's JSON; None for one that is too large to be shown.
         """
         return {
             "store": self.store,
@@ -65,7 +73,7 @@ class Lookup:
                 {
                     **to_plain(dataclasses.replace(of.copy, states=())),
                     "instance": of.instance,
-                    "stands": stands(of.copy),
+                    "stands": stands(of),
                     "states": [{"name": state.name, "value": value(state.value)} for state in of.copy.states],
                 }
                 for of in self.found.values()
@@ -75,17 +83,25 @@ class Lookup:
         }
 
 
-def stands(copy: CopyAnswer) -> str:
+def stands(found: FoundCopy) -> str:
     """Who says it, and of when it is, in words."""
+    copy = found.copy
     at = "before its first commit" if copy.commit_at is None else f"of the commit at offset {copy.commit_at:,}"
     if copy.committed_at_ms is not None:
         at += f", {utc(copy.committed_at_ms)}"
     if copy.source_offset is not None:
         at += f": all input before offset {copy.source_offset:,}"
-    behind = "" if _owns(copy) or not copy.lag_records else f", {copy.lag_records:,} changelog records behind"
+    behind = "" if found.owner or not copy.lag_records else f", {copy.lag_records:,} changelog records behind"
     if behind and copy.lag_s:
         behind += f" for {copy.lag_s:.1f} s"
+    if not found.owner:
+        behind += ", whose owner did not answer"
     return f"{copy.role.value}, {copy.state.value}{behind}, {at}"
+
+
+def value_text(value: str | None) -> str:
+    """A value as it is shown: all digits of a number that a browser's own would cut."""
+    return "too large to be shown" if value is None else msgspec.json.format(value, indent=2)
 
 
 def look_up(
@@ -102,12 +118,19 @@ def look_up(
         store: its name; None for the only one.
 
     Raises:
-        ConfigurationError: there is no such store, or its keys have another number of columns.
+        ConfigurationError: there is no such store, its keys have another number of columns, or a text is none.
         AssignmentError: no task of it is assigned.
         TopicMissingError: the application has no control topics, or no lookups topic.
         AccessError: the connection's user may not ask.
         BrokerUnreachableError: no broker answers.
     """
+    if not 0 < timeout_s < math.inf:
+        raise ConfigurationError(f"A lookup cannot wait for {timeout_s:g} s: give it more than 0.")
+    for text in (*key, *([] if store is None else [store])):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ConfigurationError(
+                f"{text!r} is no text in UTF-8: give the key and the store as the output has them."
+            )
     with ControlReader(connection, application_id, statuses=False) as reader:
         view = reader.read_to_end()
     name, tasks = place_of(view, store)
@@ -139,7 +162,7 @@ def place_of(view: ControlView, store: str | None) -> tuple[str, Mapping[TaskId,
         stages = {topic.store: topic.stage for topic in job.topics if topic.store}
     if store is None and len(stages) == 1:
         store = next(iter(stages))
-    if store is None or (stages and store not in stages):
+    if not store or (stages and store not in stages):
         there = ", ".join(map(repr, stages)) or "none that is known here"
         raise ConfigurationError(f"{application_id!r} was asked for the store {store!r}, and has {there}: name one.")
     assigned = {} if view.assignment is None else view.assignment.tasks
@@ -160,31 +183,38 @@ def _copies(answers: Iterable[Answer]) -> dict[TaskId, dict[str, CopyAnswer]]:
     return found
 
 
-def _owns(copy: CopyAnswer) -> bool:
-    return copy.state is TaskState.RUNNING and copy.problem is None
+def _owner(tasks: Mapping[TaskId, TaskAssignment], copies: Mapping[str, CopyAnswer], task: TaskId) -> str | None:
+    """The instance whose answer is that of a task's owner; None while there is none.
+
+    One that runs a task and is not assigned to it was told nothing of the takeover yet: what it holds may be old.
+    """
+    who = tasks.get(task)
+    if who is None or who.active is None or (copy := copies.get(who.active)) is None:
+        return None
+    return who.active if copy.state is TaskState.RUNNING and copy.problem is None else None
 
 
 def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], waited_s: float) -> bool:
-    """Whether nothing more is waited for: an owner has the key; or each task's copies have said what they can.
+    """Whether nothing more is waited for: each task's copies have said what they can, or enough have for so long.
 
     Args:
         waited_s: since the question was put.
     """
-    copies = _copies(answers)
-    if any(_owns(copy) and copy.states for of in copies.values() for copy in of.values()):
-        return True
-    busy = _problems(answers)
     if any(answer.refusal is not None for answer in answers):
+        return True
+    copies, busy = _copies(answers), _problems(answers)
+    owners = {task: _owner(tasks, copies.get(task, {}), task) for task in tasks}
+    if waited_s >= _OTHERS_S and any(name is not None and copies[task][name].states for task, name in owners.items()):
         return True
 
     def done(task: TaskId, who: TaskAssignment) -> bool:
         of = copies.get(task, {})
-        if any(map(_owns, of.values())):
+        if owners[task] is not None:
             return True
         holders = {name for name in (who.active, *who.standbys) if name is not None}
         if holders <= of.keys() | busy.keys():
             return True
-        return waited_s >= _OWNERS_S and any(copy.problem is None for copy in of.values())
+        return waited_s >= _OTHERS_S and any(copy.problem is None for copy in of.values())
 
     return all(done(task, who) for task, who in tasks.items())
 
@@ -205,27 +235,19 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
     unknown: dict[TaskId, str] = {}
     for task in sorted({*tasks, *copies}):
         of = {name: copy for name, copy in copies.get(task, {}).items() if copy.problem is None}
-        best = max(of, key=lambda name: (_owns(of[name]), of[name].position or 0, name), default=None)
+        owner = _owner(tasks, of, task)
+        best = owner or max(of, key=lambda name: (of[name].position or 0, name), default=None)
         if best is None:
             unknown[task] = _why(tasks.get(task, TaskAssignment(None)), copies.get(task, {}), busy)
         elif of[best].states:
-            found[task] = FoundCopy(instance=best, copy=of[best])
-        elif (why := _not_all(of[best])) is not None:
-            unknown[task] = f"{best} holds nothing of it, and {why}"
+            found[task] = FoundCopy(instance=best, copy=of[best], owner=best == owner)
+        elif not of[best].complete:
+            unknown[task] = f"{best} found nothing of it, and did not get through its store in time"
+        elif best != owner:
+            unknown[task] = f"{best} holds nothing of it, and its owner did not answer"
         else:
             absent.append(task)
     return Lookup(store=question.store, key=question.key, found=found, absent=tuple(absent), unknown=unknown)
-
-
-def _not_all(copy: CopyAnswer) -> str | None:
-    """Why a copy without the key does not say that it is absent; None where it does."""
-    if not copy.complete:
-        return "was not looked through to its end: it keeps very many windows"
-    if _owns(copy) or copy.lag_records == 0:
-        return None
-    return (
-        "does not know how far it is behind" if copy.lag_records is None else f"is {copy.lag_records:,} records behind"
-    )
 
 
 def _problems(answers: Iterable[Answer]) -> dict[str, str]:

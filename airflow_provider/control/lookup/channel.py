@@ -38,7 +38,10 @@ class LookupChannel:
         self._client = {"client.id": f"{application_id}-lookups", "error_cb": self._errors}
         self._producer: Producer | None = None
         self._consumer = Consumer(
-            consumer_config(connection, application_id) | {"fetch.wait.max.ms": 500} | self._client
+            consumer_config(connection, application_id)
+            # A transaction that another program leaves open there holds nobody up.
+            | {"fetch.wait.max.ms": 500, "isolation.level": "read_uncommitted"}
+            | self._client
         )
         try:
             partition = TopicPartition(self.topic, 0)
@@ -69,18 +72,18 @@ class LookupChannel:
             BrokerUnreachableError: it was not stored in time.
         """
         failed = DeliveryErrors()
-        if self._producer is None:
-            self._producer = Producer(
-                self._connection.to_client_config()
-                | self._client
-                | {
-                    "linger.ms": 0,
-                    "compression.type": "zstd",
-                    "message.timeout.ms": int(_SEND_S * 1000),
-                    "allow.auto.create.topics": False,
-                }
-            )
         try:
+            if self._producer is None:
+                self._producer = Producer(
+                    self._connection.to_client_config()
+                    | self._client
+                    | {
+                        "linger.ms": 0,
+                        "compression.type": "zstd",
+                        "message.timeout.ms": int(_SEND_S * 1000),
+                        "allow.auto.create.topics": False,
+                    }
+                )
             self._producer.produce(
                 self.topic, lookup_value(record), lookup_key(record), partition=0, on_delivery=failed
             )

@@ -35,11 +35,11 @@ class KeptState:
 
     Args:
         name: the key; of windows that of the window's output records.
-        value: JSON, as text, with all digits.
+        value: JSON, as text, with all digits; None where it is too large for an answer.
     """
 
     name: str
-    value: str
+    value: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from socketserver import ThreadingMixIn
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -59,13 +60,15 @@ class _Handler(WSGIRequestHandler):
         """Log nothing."""
 
 
-class _Server(WSGIServer):
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True  # a client that asks nothing holds up no other
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that was too slow, or went away: no trace of it on standard error."""
 
 
 class ScrapeEndpoint:
-    """Serves ``/metrics`` from a daemon thread, one request at a time.
+    """Serves ``/metrics`` from daemon threads.
 
     Raises:
         ConfigurationError: the port is taken, the host is none of this machine's, or the client is not installed.
@@ -77,9 +80,10 @@ class ScrapeEndpoint:
 
         try:
             self._server = make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:  # the last two: of a host that is none
+            why = getattr(error, "strerror", None) or error
             raise ConfigurationError(
-                f"Nothing is served at {host}:{port} ({error.strerror or error}): set OTEL_EXPORTER_PROMETHEUS_HOST "
+                f"Nothing is served at {host}:{port} ({why}): set OTEL_EXPORTER_PROMETHEUS_HOST "
                 "and OTEL_EXPORTER_PROMETHEUS_PORT to what is free on this host, one port for each instance."
             ) from error
         self.port = self._server.server_port

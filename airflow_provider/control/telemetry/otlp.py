@@ -7,7 +7,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider import __version__
@@ -71,7 +72,8 @@ def _exporter(module: str, name: str, endpoint: str | None) -> Any:
         found = importlib.import_module(f"opentelemetry.exporter.otlp.proto.http.{module}")
     except ImportError as error:
         raise not_installed("OTLP", "otel") from error
-    return getattr(found, name)(endpoint=endpoint)
+    with _heard():
+        return getattr(found, name)(endpoint=endpoint)
 
 
 def metrics_data(samples: Sequence[Sample], now_ns: int) -> MetricsData:
@@ -127,13 +129,15 @@ def _resource() -> Any:
 _LOGGERS: Final = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.util.re",
     "urllib3.connectionpool",
 )
 _local = threading.local()
 
 
-def _export(send: Callable[[], Any]) -> None:
-    """Export; the exporter's own log lines become the error's text, without what may be secret in an endpoint.
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """What the exporter logs meanwhile, which may hold what is secret in a setting, in the place of its log lines.
 
     Only those of this thread: another user of the same library, as Airflow is, keeps its own.
     """
@@ -143,12 +147,19 @@ def _export(send: Callable[[], Any]) -> None:
             logger.addFilter(_keep)
     _local.said = said = list[str]()
     try:
-        result = send()
-    except Exception as error:
-        said.append(f"{type(error).__name__}: {error}")
-        result = None
+        yield said
     finally:
         _local.said = None
+
+
+def _export(send: Callable[[], Any]) -> None:
+    """Export; what the exporter says becomes the error's text, without what may be secret in an endpoint."""
+    with _heard() as said:
+        try:
+            result = send()
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+            result = None
     if result is None or result.name != "SUCCESS":
         raise NotTakenError(f"OTLP: {without_secrets(said[0]) if said else 'not taken'}") from None
 

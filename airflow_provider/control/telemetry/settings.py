@@ -89,6 +89,15 @@ def _asks_for_otlp(environment: Mapping[str, str], signal: str) -> bool:
                     f"that, and {own}ENDPOINT to the collector's URL for it, such as http://collector:4318/v1/{signal.lower()}."
                 )
             break
+    for variable in (f"{own}ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        if not environment.get(variable, "http://").startswith(("http://", "https://")):
+            # Not shown: it may hold a login.
+            raise ConfigurationError(f"{variable} is no URL: begin it with http:// or https://.")
+    for variable in (f"{own}HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"):
+        if any("=" not in part for part in environment.get(variable, "").split(",") if part.strip()):
+            raise ConfigurationError(
+                f"{variable} is no list of name=value with commas between: write it so, with a space as %20."
+            )
     return True
 
 
@@ -111,7 +120,7 @@ def _number(environment: Mapping[str, str], name: str, default: float, least: in
     text = environment.get(name, "").strip()
     if not text:
         return default
-    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
         raise ConfigurationError(f"{name} is {text!r}: use a whole number from {least} to {most}, or leave it out.")
     return int(text)
 

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 from confluent_kafka import Message
 
+from airflow_provider.common.json_codec import from_json
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.job_description import TopicKind
 from airflow_provider.control.topics.span_reader import SpanReader
@@ -174,7 +175,7 @@ def _commits_in(records: Iterable[Message]) -> Iterator[tuple[int, Commit]]:
         if record.key() != COMMIT_KEY:
             continue
         try:
-            commit = msgspec.json.decode(record.value() or b"", type=Commit)
+            commit = from_json(record.value() or b"", Commit)
         except msgspec.DecodeError as why:
             log.warning("A commit record of %s cannot be read and is left out: %s", record.topic(), why)
         else:

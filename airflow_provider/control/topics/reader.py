@@ -36,7 +36,9 @@ class ControlReader:
     Args:
         statuses: whether to read ``<app>-status`` too; an instance needs only ``<app>-assignment``.
         follows: whether it is read for so long that a topic may be created again meanwhile, and hold more than was read
-            of the one before: for one client more, and one more answer before the first record.
+            of the one before: for one client more, and one more answer before the first record. With statuses, as who
+            looks at an application, it forgets then what was decided before; an instance goes on with that
+            (`ControlCursor`).
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class ControlReader:
     ) -> None:
         self.view = ControlView(application_id)
         topics = (assignment_topic(application_id), *([status_topic(application_id)] if statuses else []))
-        self._cursor = ControlCursor(self.view, topics, time.monotonic())
+        self._cursor = ControlCursor(self.view, topics, time.monotonic(), forgets=follows and statuses)
         self._connection = connection
         self._errors = ConnectionErrors(connection)
         self._admin = TopicAdmin(connection, LOOK_TIMEOUT_S) if follows else None

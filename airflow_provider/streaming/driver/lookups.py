@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from airflow_provider.common.in_thread import Background
 from airflow_provider.control.records.lookup import Answer, Question
 from airflow_provider.error_decision import class_of
+from airflow_provider.error_text import error_text
 from airflow_provider.errors import ConfigurationError, ErrorClass, StatefulStreamsError
 from airflow_provider.streaming.expressions.expression import key_of_texts
 from airflow_provider.streaming.planner.stage_spec import StageSpec
@@ -68,7 +69,8 @@ def key_lookup(question: Question, stages: Mapping[int, StageSpec]) -> KeyLookup
         there = ", ".join(map(repr, stores)) or "none"
         raise ConfigurationError(f"The job has no store {question.store!r}, but {there}: correct its name.")
     number, spec = stores[question.store]
-    columns = spec.operation.written_keys(spec.input.key_name) or (spec.input.key_name,)
+    # One that lets rows through has the name of a key of several columns alone, which is that of all of them.
+    columns = spec.operation.written_keys(spec.input.key_name) or tuple(spec.input.key_name.split(","))
     if len(columns) != len(question.key):
         raise ConfigurationError(
             f"The store {question.store!r} is kept by {', '.join(columns)}, and the key has {len(question.key)} "
@@ -107,14 +109,15 @@ class LookupService(Background):
             try:
                 with closing(self._connect()) as channel:
                     self._serve(channel)
-            except StatefulStreamsError as error:
+            except Exception as error:  # nobody would answer any more without this thread
                 self._failed(error)
 
-    def _failed(self, error: StatefulStreamsError) -> None:
+    def _failed(self, error: Exception) -> None:
         if str(error) != self._logged:
             self._logged = str(error)
             log.warning("keys cannot be looked up for now: %s: %s", type(error).__name__, error)
-        self.stopped.wait(_PAUSE_S if class_of(error) is ErrorClass.TRANSIENT else _TRY_AGAIN_S)
+        by_itself = not isinstance(error, StatefulStreamsError) or class_of(error) is ErrorClass.TRANSIENT
+        self.stopped.wait(_PAUSE_S if by_itself else _TRY_AGAIN_S)
 
     def _serve(self, channel: Channel) -> None:
         heard_at, asked_at = time.monotonic(), -math.inf
@@ -146,6 +149,6 @@ class LookupService(Background):
         try:
             lookup = key_lookup(question, self._stages)
         except ConfigurationError as error:
-            return Answer(question=question.id, instance=self._instance, refusal=str(error))
+            return Answer(question=question.id, instance=self._instance, refusal=error_text(error))
         taken = [slot.look_up(lookup) for slot in self._slots]
         return None if all(taken) else Answer(question=question.id, instance=self._instance, problem=_BUSY)

@@ -57,7 +57,7 @@ def asked_of_owner(accounts: Accounts, account: str) -> FoundCopy:
 
 def value_of(copy: FoundCopy) -> Any:
     (state,) = copy.copy.states
-    return json.loads(state.value)
+    return json.loads(state.value or "")
 
 
 def an_account(accounts: Accounts, partition: int) -> str:

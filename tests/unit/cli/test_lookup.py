@@ -42,7 +42,7 @@ def run(found: Lookup, monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
 
 
 def result(copy: CopyAnswer | None = None, unknown: str | None = None) -> Lookup:
-    found = {} if copy is None else {FIRST: FoundCopy(instance="a", copy=copy)}
+    found = {} if copy is None else {FIRST: FoundCopy(instance="a", copy=copy, owner=copy is OWNER)}
     return Lookup(
         store="state",
         key=("ann",),
@@ -71,7 +71,8 @@ def test_standby_says_how_far_it_is_behind_and_whether_there_is_more(
 ) -> None:
     assert run(result(STANDBY), monkeypatch) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "task 0_0 on a: standby, following, 1,234 changelog records behind for 2.2 s, before its first commit",
+        "task 0_0 on a: standby, following, 1,234 changelog records behind for 2.2 s, whose owner did not answer, "
+        "before its first commit",
         "ann: 1",
         "  ... and more than an answer takes",
     ]

@@ -100,16 +100,19 @@ def test_database_is_asked_again_after_a_while() -> None:
 @pytest.mark.parametrize(
     ("tags", "who"),
     [
-        pytest.param([], "operators", id="nothing-said"),
-        pytest.param(["stateful-streams:deploy", "stateful-streams-lookups:viewers"], "viewers", id="viewers"),
+        pytest.param([["stateful-streams:deploy"]], "operators", id="nothing-said"),
+        pytest.param([["stateful-streams:deploy", "stateful-streams-lookups:viewers"]], "viewers", id="viewers"),
         pytest.param(
-            ["stateful-streams-lookups:viewers", "stateful-streams-lookups:nobody"], "nobody", id="the-fewest"
+            [["stateful-streams-lookups:viewers"], ["stateful-streams-lookups:nobody"]], "nobody", id="the-fewest"
         ),
-        pytest.param(["stateful-streams-lookups:everybody"], "nobody", id="no-such-word"),
+        pytest.param(
+            [["stateful-streams-lookups:viewers"], ["stateful-streams:peek"]], "operators", id="one-says-nothing"
+        ),
+        pytest.param([["stateful-streams-lookups:everybody"]], "nobody", id="no-such-word"),
     ],
 )
 def test_who_may_look_values_up_is_what_the_dags_say_and_the_fewest_where_they_differ(
-    tags: list[str], who: str
+    tags: list[list[str]], who: str
 ) -> None:
     assert lookups_by(tags) == who
 

@@ -22,9 +22,10 @@ from airflow_provider.streaming.worker.tasks.task import Task
 
 _MOST_PAIRS: Final = 1000
 """Read of a store. Beyond them a lookup would be felt by the stream."""
-_MOST_TIMES: Final = 500
-"""Of windows or their segments, that are looked at."""
-_MOST_CHARS: Final = 128 << 10
+_MOST_READ_BYTES: Final = 16 << 20
+_MOST_TIMES: Final = 5_000
+"""Of windows or their segments, that are looked at: the newest first."""
+_MOST_BYTES: Final = 128 << 10
 """Of an answer, which has to fit into a record of Kafka."""
 _LAST: Final = b"\xff" * (PREFIX_BYTES + 1)
 
@@ -70,15 +71,16 @@ def _states(task: Task, group: bytes, record: CommitRecord | None, until: float)
         operation = task.job.operation if signature is None else task.job.operation.going_on(signature)
     pairs, complete = _pairs(operation, replica, group, until)
     stored = StoredStates(pairs, task.job.input.columns, StreamTime.after(record), replica.get_many)
-    states, room = list[KeptState](), _MOST_CHARS
+    states, room = list[KeptState](), _MOST_BYTES
     for of, name, value in operation.read_states(stored):
         if of.encode() != group:
             continue
-        text = json_text(value)
-        room -= len(text)
+        text, room = json_text(value), room - len(name.encode())
+        shown = (size := len(text.encode())) <= _MOST_BYTES
+        room -= size if shown else 0
         if room < 0:
             return tuple(states), False
-        states.append(KeptState(name=name, value=text))
+        states.append(KeptState(name=name, value=text if shown else None))
     return tuple(states), complete
 
 
@@ -86,30 +88,35 @@ def _pairs(
     operation: Operation, replica: Replica, group: bytes, until: float
 ) -> tuple[list[tuple[bytes, bytes]], bool]:
     """What the store keeps of a group, and whether that is all of it."""
-    ranges, times = operation.ranges_of(group), _times(replica, until) if operation.timed else None
-    if times is not None:
-        prefixes = [time_prefix(one) for one in times[:_MOST_TIMES]]
+    ranges, complete = operation.ranges_of(group), True
+    if operation.timed:
+        times, complete = _times(replica, until)
+        prefixes = [time_prefix(one) for one in reversed(times)]
         ranges = [(prefix + begin, prefix + end) for prefix in prefixes for begin, end in ranges]
-    found, read = list[tuple[bytes, bytes]](), 0
+    found = list[tuple[bytes, bytes]]()
+
+    def so_far(complete: bool) -> tuple[list[tuple[bytes, bytes]], bool]:
+        return sorted(found, key=lambda pair: pair[0][:PREFIX_BYTES]) if operation.timed else found, complete
+
+    left, room = _MOST_PAIRS, _MOST_READ_BYTES
     for begin, end in ranges:
         if time.monotonic() > until:
-            return found, False
+            return so_far(False)
         for key, value in replica.range(begin, end):
-            read += 1
-            if read > _MOST_PAIRS:
-                return found, False
+            left, room = left - 1, room - len(value)
+            if left < 0 or room < 0:
+                return so_far(False)
             if operation.groups([key]) == [group]:
                 found.append((key, value))
-    return found, times is None or len(times) <= _MOST_TIMES
+    return so_far(complete)
 
 
-def _times(replica: Replica, until: float) -> list[int]:
-    """The times that the keys of a store begin with, ascending; one more than `_MOST_TIMES` at the most."""
+def _times(replica: Replica, until: float) -> tuple[list[int], bool]:
+    """The times that the keys of a store begin with, ascending, and whether these are all."""
     found = list[int]()
-    while len(found) <= _MOST_TIMES and time.monotonic() <= until:
-        begin = time_prefix(found[-1] + 1) if found else b""
-        pair = next(replica.range(begin, _LAST), None)
+    while len(found) < _MOST_TIMES and time.monotonic() <= until:
+        pair = next(replica.range(time_prefix(found[-1] + 1) if found else b"", _LAST), None)
         if pair is None:
-            break
+            return found, True
         found.append(time_of(pair[0]))
-    return found
+    return found, False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.lookup.asking import FoundCopy, Lookup, outcome, place_of, settled
+from airflow_provider.control.lookup.asking import FoundCopy, Lookup, outcome, place_of, settled, stands
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.lookup import (
@@ -59,7 +60,7 @@ def test_owner_counts_and_its_standby_does_not() -> None:
     copy = owner(FIRST, *KEPT)
     found = of(said(b=(standby(FIRST, position=99), owner(SECOND)), a=(copy, standby(SECOND))))
 
-    assert found.found == {FIRST: FoundCopy(instance="a", copy=copy)}
+    assert found.found == {FIRST: FoundCopy(instance="a", copy=copy, owner=True)}
     assert (found.absent, found.unknown) == ((SECOND,), {})
 
 
@@ -68,24 +69,41 @@ def test_copy_that_is_furthest_counts_while_nobody_runs_the_task() -> None:
     taking_over = standby(FIRST, state=TaskState.RESTORING, position=7, lag_records=4)
     found = of(said(b=taking_over, c=copy), {FIRST: TaskAssignment("b", ("c",))})
 
-    assert found.found == {FIRST: FoundCopy(instance="c", copy=copy)}
+    assert found.found == {FIRST: FoundCopy(instance="c", copy=copy, owner=False)}
+
+
+def test_instance_that_was_told_nothing_of_a_takeover_is_no_owner() -> None:
+    old = said(a=owner(FIRST, *KEPT, position=10))
+    tasks = {FIRST: TaskAssignment("b", ("a",))}
+    now = owner(FIRST, KeptState(name="ann", value='{"n":5}'), position=8)
+
+    assert not settled(tasks, old, 0.0)
+    assert of(old, tasks).found == {FIRST: FoundCopy(instance="a", copy=old[0].copies[0], owner=False)}
+    assert of([*old, *said(b=now)], tasks).found == {FIRST: FoundCopy(instance="b", copy=now, owner=True)}
+    assert "whose owner did not answer" in stands(of(old, tasks).found[FIRST])
 
 
 @pytest.mark.parametrize(
     ("copy", "why"),
     [
-        pytest.param(standby(FIRST, lag_records=1_200), "is 1,200 records behind", id="behind"),
-        pytest.param(standby(FIRST, lag_records=None), "does not know how far it is behind", id="not-known"),
+        pytest.param(standby(FIRST), "b holds nothing of it, and its owner did not answer", id="standby"),
         pytest.param(
-            owner(FIRST, complete=False), "was not looked through to its end: it keeps very many windows", id="not-all"
+            dataclasses.replace(owner(FIRST), state=TaskState.OWNING),
+            "b holds nothing of it, and its owner did not answer",
+            id="taking-over",
+        ),
+        pytest.param(
+            owner(FIRST, complete=False),
+            "b found nothing of it, and did not get through its store in time",
+            id="not-all",
         ),
     ],
 )
-def test_copy_that_may_lack_something_does_not_say_that_a_key_is_absent(copy: CopyAnswer, why: str) -> None:
+def test_only_an_owner_that_saw_all_says_that_a_key_is_absent(copy: CopyAnswer, why: str) -> None:
     found = of(said(b=copy), {FIRST: TaskAssignment("b", ("a",))})
 
     assert (found.found, found.absent) == ({}, ())
-    assert found.unknown == {FIRST: f"b holds nothing of it, and {why}"}
+    assert found.unknown == {FIRST: why}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +135,8 @@ def test_what_is_wrong_with_the_question_is_an_error() -> None:
     ("answers", "waited_s", "over"),
     [
         pytest.param([], LATE_S, False, id="nobody-answered"),
-        pytest.param(said(a=owner(FIRST, *KEPT)), 0.0, True, id="an-owner-has-it"),
+        pytest.param(said(a=owner(FIRST, *KEPT)), 0.0, False, id="another-task-may-have-it-too"),
+        pytest.param(said(a=owner(FIRST, *KEPT)), LATE_S, True, id="an-owner-has-it"),
         pytest.param(said(a=owner(FIRST)), LATE_S, False, id="the-other-task-is-open"),
         pytest.param(said(a=owner(FIRST), b=owner(SECOND)), 0.0, True, id="no-owner-has-it"),
         pytest.param(said(b=(standby(FIRST, *KEPT), owner(SECOND))), 0.0, False, id="an-owner-is-waited-for"),
@@ -176,7 +195,15 @@ def test_record_is_read_as_it_was_written(record: Question | Answer) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [(b"question", b"{"), (b"question", None), (b"other", b"{}"), (None, b"{}"), (b"question", b'{"format":2}')],
+    [
+        (b"question", b'{"id":"\xff","store":"s","key":["a"]}'),
+        (b"question", b"[" * 100_000),
+        (b"question", b"{"),
+        (b"question", None),
+        (b"other", b"{}"),
+        (None, b"{}"),
+        (b"question", b'{"format":2}'),
+    ],
 )
 def test_what_cannot_be_read_is_nobodys(key: bytes | None, value: bytes | None) -> None:
     assert read_lookup(key, value) is None

@@ -317,6 +317,18 @@ def test_settings_of_an_environment(environment: dict[str, str], expected: Telem
         ),
         pytest.param({"OTEL_METRIC_EXPORT_INTERVAL": "soon"}, "OTEL_METRIC_EXPORT_INTERVAL is 'soon'", id="interval"),
         pytest.param({"OTEL_METRIC_EXPORT_INTERVAL": "1"}, "from 100", id="too-often"),
+        pytest.param({"OTEL_METRIC_EXPORT_INTERVAL": "9" * 5_000}, "from 100", id="too-many-digits"),
+        pytest.param(
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": f"me:{SECRET}@c:4318"}, "OTLP_ENDPOINT is no URL: begin", id="no-url"
+        ),
+        pytest.param(
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318",
+                "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization: Bearer {SECRET}",
+            },
+            "OTLP_HEADERS is no list of name=value",
+            id="headers",
+        ),
         pytest.param({"STATSD_HOST": "s", "STATSD_PORT": "99999"}, "STATSD_PORT is '99999'", id="port"),
         pytest.param(
             {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "-1"},
@@ -326,5 +338,21 @@ def test_settings_of_an_environment(environment: dict[str, str], expected: Telem
     ],
 )
 def test_setting_that_means_nothing_is_named(environment: dict[str, str], named: str) -> None:
-    with pytest.raises(ConfigurationError, match=named):
+    with pytest.raises(ConfigurationError, match=named) as refused:
         TelemetrySettings.from_environment(environment)
+    assert SECRET not in str(refused.value)
+
+
+def test_header_that_the_exporter_refuses_is_not_logged(
+    receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"a b={SECRET},(={SECRET}")
+
+    OtlpMetrics(metrics_of(receiver)).send(SAMPLES)
+
+    assert SECRET not in caplog.text
+
+
+def test_host_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_PROMETHEUS_HOST"):
+        ScrapeEndpoint("ü" * 300, 0, lambda: SAMPLES)

@@ -247,6 +247,8 @@ def test_only_a_status_has_an_instance() -> None:
         pytest.param(b"instance/a", b"{no json", id="no-json"),
         pytest.param(b"instance/a", b'{"application_id": "app"}', id="field-missing"),
         pytest.param(b"instance/a", b"\xff\xfe", id="no-text"),
+        pytest.param(b"instance/a", b'{"application_id":"\xff"}', id="a-text-that-is-none"),
+        pytest.param(b"instance/a", b'{"tasks":' + b"[" * 100_000, id="too-deep"),
         pytest.param(
             b"assignment",
             b'{"application_id":"app","generation":9,"tasks":[{"active":"a","standbys":["a"]}]}',

@@ -47,6 +47,16 @@ def test_key_is_looked_for_as_it_was_made_of_rows(stages: dict[int, StageSpec]) 
     assert key_lookup(asked("two", "ann", 'te"a\x0b'), stages).group == b'["ann","te\\"a\\u000B"]'
 
 
+def test_key_of_several_columns_by_which_rows_are_compared_is_that_of_a_group() -> None:
+    orders = stream("orders", "a STRING, b BIGINT, at BIGINT", event_time="at", watermark="1 hour")
+    job = StatefulJob("app", orders.drop_duplicates("a", "b", within="1 hour").sink("out"))
+    with JobTester(job) as tester:
+        stages = dict(tester._job.specs)  # noqa: SLF001 - as an instance has them
+    (store,) = (spec.store.name for spec in stages.values() if spec.keeps_state)
+
+    assert key_lookup(asked(store, "x", "7"), stages).group == b'["x","7"]'
+
+
 def test_store_that_there_is_not_is_refused(stages: dict[int, StageSpec]) -> None:
     with pytest.raises(ConfigurationError, match="has no store 'three', but 'one', 'two'"):
         key_lookup(asked("three", "ann"), stages)
@@ -152,7 +162,11 @@ def test_question_that_cannot_be_answered_is_refused(stages: dict[int, StageSpec
     assert "no store 'three'" in (answer.refusal or "")
 
 
-@pytest.mark.parametrize("error", [BrokerUnreachableError("away"), TopicMissingError("gone")], ids=["away", "gone"])
+@pytest.mark.parametrize(
+    "error",
+    [BrokerUnreachableError("away"), TopicMissingError("gone"), ValueError("odd")],
+    ids=["away", "gone", "unforeseen"],
+)
 def test_topic_that_cannot_be_read_is_tried_again_and_logged_once(
     error: Exception, stages: dict[int, StageSpec], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import math
 import random
@@ -12,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,7 +47,7 @@ def asked(tester: JobTester, key: str) -> dict[str, str]:
     (task,) = tester._active.tasks.values()
     answer = ask(task, key)
     assert (answer.problem, answer.complete) == (None, True)
-    return {state.name: state.value for state in answer.states}
+    return {state.name: str(state.value) for state in answer.states}
 
 
 def picked_out(task: Task) -> dict[str, list[KeptState]]:
@@ -66,7 +68,7 @@ def picked_out(task: Task) -> dict[str, list[KeptState]]:
 
 def parsed(states: Iterable[KeptState]) -> list[tuple[str, Any]]:
     """Without the order of the members, which is that of the keys in the store."""
-    return sorted(((state.name, json.loads(state.value)) for state in states), key=str)
+    return sorted(((state.name, json.loads(state.value or "")) for state in states), key=str)
 
 
 @pytest.mark.long
@@ -152,7 +154,27 @@ def test_more_windows_than_are_looked_at_are_said_to_be_left_out(monkeypatch: py
         assert not ask(task, "ann").complete
 
 
-@pytest.mark.parametrize("bound", ["_MOST_PAIRS", "_MOST_CHARS"])
+def test_newest_windows_are_looked_at_first_and_a_time_that_is_over_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for tester in windows_of(4):
+        (task,) = tester._active.tasks.values()
+        whole = [state.name for state in ask(task, "ann").states]
+        for until in range(1, 14):
+            monkeypatch.setattr(key_lookup, "time", SimpleNamespace(monotonic=itertools.count().__next__))
+            answer = look_up(task, b"ann", until)
+            found = [state.name for state in answer.states]
+
+            assert found == whole[len(whole) - len(found) :]
+            assert not answer.complete or found == whole
+
+
+def test_value_that_is_too_large_is_there_all_the_same(stores: JobTester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_lookup, "_MOST_BYTES", 10)
+    (task,) = stores._active.tasks.values()
+
+    assert ask(task, "ann").states == (KeptState(name="ann", value=None),)
+
+
+@pytest.mark.parametrize("bound", ["_MOST_PAIRS", "_MOST_BYTES"])
 def test_more_than_fits_into_an_answer_is_said_to_be_left_out(
     stores: JobTester, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
