@@ -37,8 +37,11 @@ def mib(size: float | None, decimals: int = 1) -> str:
 
 
 def utc(epoch_ms: int) -> str:
-    """A time of day as ISO 8601 writes it."""
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+    """A time of day as ISO 8601 writes it; the number where no calendar has it, as in what another program wrote."""
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"
 
 
 def utc_cell(epoch_ms: int) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.common.table import ago, seconds, table, table_lines
+from airflow_provider.common.table import ago, seconds, table, table_lines, utc
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_with_their_last() -> None:
@@ -29,3 +29,7 @@ def test_age_is_one_number_with_its_unit(ms: int, text: str) -> None:
 
 def test_seconds_have_as_many_decimals_as_asked() -> None:
     assert (seconds(2_349, 1), seconds(2_349), seconds(None)) == ("2.3 s", "2.35 s", "-")
+
+
+def test_time_that_no_calendar_has_is_shown_as_its_number() -> None:
+    assert [utc(0), utc(10**18)] == ["1970-01-01T00:00:00+00:00", "1000000000000000000 ms"]
