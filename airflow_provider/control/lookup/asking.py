@@ -27,7 +27,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 TIMEOUT_S: Final = 5.0
 """For so long answers are waited for."""
 _OTHERS_S: Final = 2.0
-"""For so long owners are waited for once a standby has answered, and other tasks once an owner has the key."""
+"""For so long owners are waited for once a standby has the key, and other tasks once an owner has it."""
 _POLL_S: Final = 0.1
 
 
@@ -214,7 +214,8 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
         holders = {name for name in (who.active, *who.standbys) if name is not None}
         if holders <= of.keys() | busy.keys():
             return True
-        return waited_s >= _OTHERS_S and any(copy.problem is None for copy in of.values())
+        # That a standby holds nothing says nothing.
+        return waited_s >= _OTHERS_S and any(copy.states for copy in of.values())
 
     return all(done(task, who) for task, who in tasks.items())
 

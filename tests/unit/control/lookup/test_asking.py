@@ -142,6 +142,9 @@ def test_what_is_wrong_with_the_question_is_an_error() -> None:
         pytest.param(said(b=(standby(FIRST, *KEPT), owner(SECOND))), 0.0, False, id="an-owner-is-waited-for"),
         pytest.param(said(b=(standby(FIRST, *KEPT), owner(SECOND))), LATE_S, True, id="but-not-for-long"),
         pytest.param(
+            said(b=(standby(FIRST), owner(SECOND))), LATE_S, False, id="only-an-owner-knows-that-it-is-absent"
+        ),
+        pytest.param(
             said(b=(standby(FIRST, problem="no"), owner(SECOND))), LATE_S, False, id="a-problem-is-no-answer-to-stop-at"
         ),
         pytest.param(
