@@ -75,9 +75,12 @@ class SessionAggregation(AggregationInWindows):
     """
 
     shared: ClassVar[bool] = True
-    marks_rows: ClassVar[bool] = True
 
     windows: SessionWindow
+
+    @property
+    def marks_rows(self) -> bool:
+        return True
 
     @property
     def segments(self) -> TimeSegments:

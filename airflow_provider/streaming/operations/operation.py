@@ -189,9 +189,6 @@ class Operation(ABC):
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
 
-    marks_rows: ClassVar[bool] = False
-    """Whether its placed rows have the watermark at each of them, as `MARK_MS`."""
-
     if TYPE_CHECKING:  # a dataclass would take it for the default of its field
 
         @property
@@ -230,6 +227,11 @@ class Operation(ABC):
     def timer_prefixes(self) -> Mapping[str, bytes]:
         """By kind, what the keys of its timers begin with, before their times (`time_prefix`); none by default."""
         return {}
+
+    @property
+    def marks_rows(self) -> bool:
+        """Whether its placed rows have the watermark at each of them, as `MARK_MS`."""
+        return False
 
     @property
     def knows_passed(self) -> bool:

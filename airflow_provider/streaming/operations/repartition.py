@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,6 @@ class Repartition(Operation):
             partition, so that it does not depend on how far others have got.
     """
 
-    marks_rows: ClassVar[bool] = True
-
     columns: tuple[str, ...]
     behind: Operation | None = None
 
@@ -55,17 +53,17 @@ class Repartition(Operation):
     def writes(self, key_name: str, schema: pa.Schema) -> str:
         """See `Operation.writes`."""
         written = super().writes(key_name, schema)
-        return f"{written}, {PASSED} BIGINT" if self._tells_passed else written
+        return f"{written}, {PASSED} BIGINT" if self.marks_rows else written
 
     @property
-    def _tells_passed(self) -> bool:
+    def marks_rows(self) -> bool:
         return self.behind is not None and self.behind.knows_passed
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: the rows in their order."""
         rows = batch.rows.select(["__key", *self.columns]).combine_chunks()
         columns = [(name, rows.column(name).combine_chunks()) for name in self.columns]
-        if self._tells_passed:
+        if self.marks_rows:
             marks = batch.rows.column(MARK_MS).combine_chunks()
             passed = pc.if_else(pc.greater(marks, batch.rows.column(EVENT_MS).combine_chunks()), marks, None)
             # Most rows are not, and nothing stands for a null.

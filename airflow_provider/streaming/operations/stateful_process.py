@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +52,6 @@ class StatefulProcess(Process):
         event_time: the column of what it puts out that holds the time of that; None where nobody asks for it.
     """
 
-    marks_rows: ClassVar[bool] = True
-
     stores: tuple[KeptStore, ...] = ()
     on_timer: TimerFunction | None = None
     on_clock: TimerFunction | None = None
@@ -78,6 +76,10 @@ class StatefulProcess(Process):
             on_clock=on_clock,  # type: ignore[arg-type]
             event_time=event_time,
         )
+
+    @property
+    def marks_rows(self) -> bool:
+        return True
 
     @property
     def has_ttl(self) -> bool:
