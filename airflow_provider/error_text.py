@@ -37,3 +37,19 @@ def bounded(text: str, limit: int = MAX_ERROR_CHARS) -> str:
         tail = min(_TAIL_CHARS, limit // 4)
         text = text[: max(0, limit - tail - len(note))] + note + text[len(text) - tail :]
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class LastReported:
+    """Which error was reported last, so that one that comes again and again is a line in the log once."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def is_news(self, error: BaseException) -> bool:
+        """Whether it is another one than the last, which it is from now on."""
+        before, self._last = self._last, repr(error)
+        return before != self._last
+
+    def over(self) -> None:
+        """It works again: the next error is news, whichever it is."""
+        self._last = ""

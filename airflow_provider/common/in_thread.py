@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from threading import Event, Thread
 from typing import TypeVar
 
+from airflow_provider.error_text import LastReported
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -62,7 +64,7 @@ class RepeatedLook(Background):
     def __init__(self, name: str, interval_s: float, failed: str) -> None:
         super().__init__(name)
         self._interval_s, self._failed = interval_s, failed
-        self._logged = ""
+        self._reported = LastReported()
 
     def look(self) -> None:
         """Do what there is to do now."""
@@ -75,10 +77,9 @@ class RepeatedLook(Background):
         """Look, whatever comes of it."""
         try:
             self.look()
-            self._logged = ""
+            self._reported.over()
         except Exception as error:
-            if repr(error) != self._logged and not self.stopped.is_set():
-                self._logged = repr(error)
+            if not self.stopped.is_set() and self._reported.is_news(error):
                 log.warning("%s: %s: %s", self._failed, type(error).__name__, error)
 
     def run(self) -> None:

@@ -273,8 +273,7 @@ def _tasks_by_stage(state: ApplicationState) -> list[dict[str, Any]]:
         holders.setdefault(of, []).append(name)
     found: dict[int, list[dict[str, Any]]] = {}
     for task_id, given in sorted(assignment.tasks.items()):
-        named = [name for name in (given.active, *given.standbys) if name is not None]
-        further = [name for name in holders.get(task_id, ()) if name not in named]
+        further = [name for name in holders.get(task_id, ()) if name not in given.holders]
         predicted = state.predicted.get(task_id)
         found.setdefault(task_id.stage, []).append(
             {
@@ -284,7 +283,7 @@ def _tasks_by_stage(state: ApplicationState) -> list[dict[str, Any]]:
                 "measured_rto_ms": state.measured_ms.get(task_id),
                 "copies": [
                     _copy(state, name, name == given.active, reported.get((task_id, name)))
-                    for name in (*named, *further)
+                    for name in (*given.holders, *further)
                 ],
             }
         )

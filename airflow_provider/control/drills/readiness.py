@@ -294,7 +294,7 @@ def _stands_by(view: ControlView, task: TaskId, name: str) -> bool:
 
 def _copy_bytes(view: ControlView, task: TaskId) -> int:
     given = view.assignment.tasks[task] if view.assignment else None
-    holders = (given.active, *given.standbys) if given else ()
+    holders = given.holders if given else ()
     return max((_store_bytes(view.statuses[name]) for name in holders if name in view.statuses), default=0)
 
 

@@ -204,7 +204,7 @@ def _filled_up(task: TaskAssignment, wanted: Sequence[str], replicas: int) -> Ta
     """As many standbys as there should be; none is taken away. A task without an active gets none before it has one."""
     if task.active is None:
         return task
-    more = [name for name in wanted if name not in (task.active, *task.standbys)]
+    more = [name for name in wanted if name not in task.holders]
     return TaskAssignment(task.active, (*task.standbys, *more[: max(0, replicas - len(task.standbys))]))
 
 

@@ -211,8 +211,7 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
         of = copies.get(task, {})
         if owners[task] is not None:
             return True
-        holders = {name for name in (who.active, *who.standbys) if name is not None}
-        if holders <= of.keys() | busy.keys():
+        if set(who.holders) <= of.keys() | busy.keys():
             return True
         # That a standby holds nothing says nothing.
         return waited_s >= _OTHERS_S and any(copy.states for copy in of.values())
@@ -257,7 +256,7 @@ def _problems(answers: Iterable[Answer]) -> dict[str, str]:
 
 def _why(who: TaskAssignment, copies: Mapping[str, CopyAnswer], busy: Mapping[str, str]) -> str:
     """Why nothing is known of a task."""
-    holders = [name for name in (who.active, *who.standbys) if name is not None and name not in copies]
+    holders = [name for name in who.holders if name not in copies]
     said = [f"{name}: {copy.problem}" for name, copy in sorted(copies.items())]
     said += [f"{name}: {busy[name]}" for name in holders if name in busy]
     if silent := [name for name in holders if name not in busy]:

@@ -214,7 +214,7 @@ class ApplicationState:
     def _counts(self, status: InstanceStatus, task: TaskStatus) -> bool:
         """What a silent instance said last counts as long as it is assigned the task: then it says what is missing."""
         given = self.view.assignment.tasks.get(task.task) if self.view.assignment else None
-        missed = given is not None and status.instance in (given.active, *given.standbys)
+        missed = given is not None and status.instance in given.holders
         return status.state.alive and (missed or status.instance not in self.silent)
 
     def task_word(self, task: TaskStatus, status: InstanceStatus) -> str:

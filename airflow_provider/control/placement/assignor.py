@@ -194,7 +194,7 @@ def assign(
     silent = set(keep) - set(alive)
     return {
         task_id: _with_silent(task, after[task_id], {*alive, *silent}, num_standby_replicas)
-        if silent.intersection((task.active, *task.standbys))
+        if silent.intersection(task.holders)
         else after[task_id]
         for task_id, task in previous.tasks.items()
     }
@@ -206,7 +206,7 @@ def _with_silent(
     """A task of which a silent instance has a copy: none is taken away, and missing ones are added."""
     active = task.active if task.active in present else after.active
     standbys = [name for name in task.standbys if name in present and name != active]
-    more = [name for name in (after.active, *after.standbys) if name and name not in (active, *standbys)]
+    more = [name for name in after.holders if name not in (active, *standbys)]
     return TaskAssignment(active, (*standbys, *more[: max(0, replicas - len(standbys))]))
 
 

@@ -25,6 +25,11 @@ class TaskAssignment:
     standbys: tuple[str, ...] = ()
     active_since: int = 0
 
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The instances that have a copy of it, its active first."""
+        return self.standbys if self.active is None else (self.active, *self.standbys)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from airflow_provider.common.in_thread import Background
 from airflow_provider.control.records.lookup import Answer, Question
 from airflow_provider.error_decision import class_of
-from airflow_provider.error_text import error_text
+from airflow_provider.error_text import LastReported, error_text
 from airflow_provider.errors import ConfigurationError, ErrorClass, StatefulStreamsError
 from airflow_provider.streaming.expressions.expression import key_of_texts
 from airflow_provider.streaming.planner.stage_spec import StageSpec
@@ -97,7 +97,7 @@ class LookupService(Background):
         super().__init__("lookups")
         self._instance, self._stages, self._slots, self._connect = instance, stages, slots, connect
         self._found = queue.SimpleQueue[LookedUp]()
-        self._logged = ""
+        self._reported = LastReported()
 
     def answered(self, found: Sequence[LookedUp]) -> None:
         """What a slot found; called by its thread, and sent by this one."""
@@ -113,8 +113,7 @@ class LookupService(Background):
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        if str(error) != self._logged:
-            self._logged = str(error)
+        if self._reported.is_news(error):
             log.warning("keys cannot be looked up for now: %s: %s", type(error).__name__, error)
         by_itself = not isinstance(error, StatefulStreamsError) or class_of(error) is ErrorClass.TRANSIENT
         self.stopped.wait(_PAUSE_S if by_itself else _TRY_AGAIN_S)
@@ -124,7 +123,7 @@ class LookupService(Background):
         while not self.stopped.is_set():
             calm = time.monotonic() - asked_at > _CALM_AFTER_S
             record = channel.receive(_CALM_POLL_S if calm else _POLL_S)
-            self._logged = ""
+            self._reported.over()
             if isinstance(record, Question) and (refused := self._ask(record)) is not None:
                 channel.send(refused)
             while not self._found.empty():

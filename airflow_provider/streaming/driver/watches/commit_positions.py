@@ -14,6 +14,7 @@ from airflow_provider.common.in_thread import Background
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.topics.commits import CommitTopics, Source, last_of_tasks
 from airflow_provider.control.topics.cursor import consumer_config
+from airflow_provider.error_text import LastReported
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.streaming.planner.compiled_job import CompiledStage
@@ -38,7 +39,7 @@ class CommitPositions(Background):
         self._topics = CommitTopics({stage.number: stage.spec.store.changelog for stage in stages})
         self._sources = {stage.number: stage.source.topic for stage in stages}
         self._offsets: dict[TaskId, int] = {}
-        self._logged = ""
+        self._reported = LastReported()
 
     def start(self) -> None:
         if self._stages:
@@ -54,8 +55,7 @@ class CommitPositions(Background):
                 self._follow()
             except Exception as error:
                 # Who waits for a position goes on waiting, and says so.
-                if repr(error) != self._logged:
-                    self._logged = repr(error)
+                if self._reported.is_news(error):
                     log.warning("how far other stages have committed is not known for now: %s", error)
                 self.stopped.wait(_AGAIN_S)
 
@@ -96,7 +96,7 @@ class CommitPositions(Background):
     def _read(self, message: Message, by_topic: Mapping[str, Mapping[int, TaskId]]) -> None:
         # An error passes, and so does an end: brokers come back, and who waits says that it does.
         if message.error() is None and message.key() == COMMIT_KEY:
-            self._logged = ""
+            self._reported.over()
             self._note(by_topic[str(message.topic())][int(message.partition() or 0)], message.value())
 
     def _note(self, task: TaskId, commit: bytes | None) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import TableWaitStatus
+from airflow_provider.error_text import LastReported
 from airflow_provider.streaming.driver.watches.source_ends import Ends, SourceEnd
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 
@@ -76,7 +77,7 @@ class TableWait:
         self._stages, self._positions, self._open_ends = stages, positions, open_ends
         self._lock = threading.Lock()
         self._ends: dict[int, Ends] = {}
-        self._logged = ""
+        self._reported = LastReported()
         self._waits: dict[TaskId, tuple[float, TableWaitStatus]] = {}
 
     def of(self, task: TaskId) -> TableWaitStatus | None:
@@ -144,9 +145,8 @@ class TableWait:
                 self._ends[stage.number] = ends
                 found = ends.look({task.partition: offset for task, offset in offsets.items()})
             except Exception as error:
-                if repr(error) != self._logged:
-                    self._logged = repr(error)
+                if self._reported.is_news(error):
                     log.warning("the ends of %s, a table, are not known for now: %r", stage.source.topic, error)
                 return {}
-        self._logged = ""
+        self._reported.over()
         return found
