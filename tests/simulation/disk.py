@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,27 +191,33 @@ class _Pairs:
     """What lies in a family, and an iterator over it, as much of it as tells how reading has ended.
 
     Args:
-        bad: the first key that cannot be read: there it ends as at the end of all, and its status says why.
+        bad: the keys that cannot be read: at the first one behind where it begins it ends as at the end of all, and its
+            status says why.
     """
 
-    def __init__(self, data: Mapping[bytes, bytes], bad: bytes | None) -> None:
+    def __init__(self, data: Mapping[bytes, bytes], bad: Collection[bytes]) -> None:
         self._data, self._bad, self._at = data, bad, b""
 
+    def _next_bad(self, begin: bytes) -> bytes | None:
+        return min((key for key in self._bad if key >= begin), default=None)
+
     def items(self, from_key: bytes | None = None, read_opt: object = None) -> Iterator[tuple[bytes, bytes]]:
-        begin, bad = from_key or b"", self._bad
+        begin = from_key or b""
+        bad = self._next_bad(begin)
         return iter([(k, v) for k, v in sorted(self._data.items()) if begin <= k and (bad is None or k < bad)])
 
     def seek(self, key: bytes) -> None:
         self._at = key
 
     def valid(self) -> bool:
-        return self._at in self._data and self._at != self._bad
+        return self._at in self._data and self._at not in self._bad
 
     def next(self) -> None:
         self._at += b"\0"
 
     def status(self) -> None:
-        if self._bad is not None and self._bad >= self._at and not any(self._at <= k < self._bad for k in self._data):
+        bad = self._next_bad(self._at)
+        if bad is not None and not any(self._at <= k < bad for k in self._data):
             raise RuntimeError(_UNREADABLE)
 
 
@@ -255,7 +261,7 @@ class Rdict:
 
     def items(self, from_key: bytes | None = None, read_opt: object = None) -> Iterator[tuple[bytes, bytes]]:
         pairs = list(_Pairs(self._data, self._bad()).items(from_key))
-        if self._database.real is not None and self._bad() is None:
+        if self._database.real is not None and not self._bad():
             self._database.real.check_items(self._family, from_key or b"", pairs)
         return iter(pairs)
 
@@ -266,8 +272,8 @@ class Rdict:
         pairs = _Pairs(dict(self._data), self._bad())
         return SimpleNamespace(items=pairs.items, iter=lambda read_opt=None: pairs)
 
-    def _bad(self) -> bytes | None:
-        return min((key for family, key in self._database.flipped if family == self._family), default=None)
+    def _bad(self) -> set[bytes]:
+        return {key for family, key in self._database.flipped if family == self._family}
 
     def property_int_value(self, name: str) -> int:
         return len(self._data)
