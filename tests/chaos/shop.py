@@ -1,4 +1,4 @@
-"""The shop under chaos: a job of fifteen stages, with windows, joins and timers."""
+"""The shop under chaos: a job of eighteen stages, with windows, joins and timers."""
 
 from __future__ import annotations
 

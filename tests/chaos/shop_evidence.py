@@ -48,7 +48,7 @@ STAGES: Final = (
     Stage(13, "shop-shop-sizes-repartition", JOINED, "shop-sizes"),
     Stage(14, "shop-orders", 2, "shop-reviews"),
     Stage(15, "shop-orders", 2),
-    Stage(16, "shop-customers", 1),
+    Stage(16, "shop-versions", 1),
     Stage(17, "shop-stamped-repartition", JOINED, "stamped"),
 )
 SINKS: Final = ("windows", "unique", "sessions", "attributed", "enriched", "products", "sizes", "reviews", "stamped")

@@ -76,7 +76,7 @@ def job_of(column: str = "customer") -> StatefulJob:
         customers, on="customer", how="left", partitions=JOINED, name="enriched"
     )
     of_their_time = table(
-        "shop-customers",
+        "shop-versions",
         schema="customer STRING, version BIGINT, changed BIGINT",
         key="customer",
         event_time="changed",

@@ -222,7 +222,7 @@ def _enriched(orders: Sequence[Row], evidence: ShopEvidence, verdict: Verdict) -
 
 
 def _stamped(orders: Mapping[int, Sequence[Row]], evidence: ShopEvidence, verdict: Verdict) -> None:
-    wanted, exact = stamps(orders, evidence.inputs["shop-customers"])
+    wanted, exact = stamps(orders, evidence.inputs["shop-versions"])
     found = _values(evidence.outputs["stamped"])
     bare = [{name: value for name, value in row.items() if name not in ("version", "changed")} for row in found]
     _same_rows("stamped", wanted, bare, verdict)
@@ -283,7 +283,7 @@ def _commits(
         3: written["shop-orders"],
         6: written["shop-impressions"] + written["shop-clicks"],
         9: written["shop-orders"] + written["shop-customers"],
-        17: written["shop-orders"] + written["shop-customers"],
+        17: written["shop-orders"] + written["shop-versions"],
         12: windows,  # which combines those of a size before it writes them
     }
     for stage in STAGES:

@@ -15,6 +15,7 @@ from tests.chaos.load import Sent, TransactionalLoad
 PARTITIONS: Final[Mapping[str, int]] = {
     "shop-orders": 2,
     "shop-customers": 1,
+    "shop-versions": 1,
     "shop-impressions": 1,
     "shop-clicks": 1,
 }
@@ -41,7 +42,7 @@ class ShopLoad(TransactionalLoad):
         self._written_last = 0
 
     def next_records(self, number: int) -> tuple[list[Sent], bool]:
-        records = [self._record() for _ in range(number)]
+        records = [record for _ in range(number) for record in self._records()]
         return records, self._chance.random() < _ABORTED
 
     def write_last(self) -> bool:
@@ -53,7 +54,7 @@ class ShopLoad(TransactionalLoad):
             records = [self._order(f"customer-{n}", _now_ms()) for n in range(_CUSTOMERS)]
         else:
             at = _now_ms() + _DAY_MS
-            records = [self._customer("last", 1, at)]
+            records = self._customer("last", 1, at)
             for n in range(_LAST_KEYS):
                 records.append(self._order(f"last-{n}", at, f"last-{n}", 1))
                 records.append(_sent("shop-impressions", f"last-{n}", {"ad": f"last-{n}", "shown": at}))
@@ -61,23 +62,25 @@ class ShopLoad(TransactionalLoad):
         self._transact(self._producer(), records, aborted=False)
         return True
 
-    def _record(self) -> Sent:
+    def _records(self) -> list[Sent]:
         chance, kind = self._chance, self._chance.random()
         if kind < 0.1:
             customer = f"customer-{chance.randrange(_KNOWN)}"
             if chance.random() < 0.1:
-                return Sent("shop-customers", 0, customer, None)
+                return [Sent("shop-customers", 0, customer, None), Sent("shop-versions", 0, customer, None)]
             self._versions[customer] += 1
             return self._customer(customer, self._versions[customer], _now_ms())
         if kind < 0.4:
             ad = f"ad-{chance.randrange(_ADS)}"
             if kind < 0.25:
-                return _sent("shop-impressions", ad, {"ad": ad, "shown": self._time_ms()})
-            return _sent("shop-clicks", ad, {"ad": ad, "clicked": self._time_ms()})
-        return self._order(f"customer-{chance.randrange(_CUSTOMERS)}", self._time_ms())
+                return [_sent("shop-impressions", ad, {"ad": ad, "shown": self._time_ms()})]
+            return [_sent("shop-clicks", ad, {"ad": ad, "clicked": self._time_ms()})]
+        return [self._order(f"customer-{chance.randrange(_CUSTOMERS)}", self._time_ms())]
 
-    def _customer(self, customer: str, version: int, at: int) -> Sent:
-        return _sent("shop-customers", customer, {"customer": customer, "version": version, "changed": at})
+    def _customer(self, customer: str, version: int, at: int) -> list[Sent]:
+        """The version in the topic that knows no times, which is as old as the shop, and in the one that does."""
+        row = {"customer": customer, "version": version}
+        return [_sent("shop-customers", customer, row), _sent("shop-versions", customer, {**row, "changed": at})]
 
     def _order(self, customer: str, at: int, product: str | None = None, amount: int | None = None) -> Sent:
         self.orders += 1

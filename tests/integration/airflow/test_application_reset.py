@@ -59,7 +59,7 @@ INTERNAL = {
     *("counts-repartition", "counts-changelog", "0-commits"),
     *("letters-repartition", "letters-changelog", "2-commits"),
 }
-CONTROL = {"assignment", "status", "metrics"}
+CONTROL = {"assignment", "status", "metrics", "lookups"}
 
 
 def test_stages_of_all_versions_are_reset_and_all_is_counted_again(words: ChangingWords) -> None:

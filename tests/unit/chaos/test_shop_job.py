@@ -25,7 +25,7 @@ def of(row: Row) -> int:
 
 def changed(rows: list[Row]) -> list[InputRecord]:
     return [
-        InputRecord(json.dumps(row), key=row["customer"], partition=of(row), topic="shop-customers")
+        InputRecord(json.dumps(row), key=row["customer"], partition=of(row), topic="shop-versions")
         for row in sorted(rows, key=of)
     ]
 

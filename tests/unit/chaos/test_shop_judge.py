@@ -77,7 +77,7 @@ def good() -> ShopEvidence:
         17: {"processed": 10},
         12: {"processed": 3},
     }
-    sizes_of = {"shop-impressions": 2, "shop-clicks": 2, "shop-customers": 4}
+    sizes_of = {"shop-impressions": 2, "shop-clicks": 2, "shop-customers": 4, "shop-versions": 4}
     commits = {}
     for stage in STAGES:
         end = sizes_of.get(stage.source, 6)
@@ -98,6 +98,7 @@ def good() -> ShopEvidence:
         inputs={
             "shop-orders": records(ORDERS, lambda row: row["customer"]),
             "shop-customers": records(CUSTOMERS, lambda row: row["customer"]),
+            "shop-versions": records(CUSTOMERS, lambda row: row["customer"]),
             "shop-impressions": records(SHOWN, lambda row: row["ad"]),
             "shop-clicks": records(CLICKS, lambda row: row["ad"]),
         },
