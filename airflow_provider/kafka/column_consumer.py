@@ -8,10 +8,11 @@ rdkafka_8h.html), in the library that confluent-kafka has loaded: no other versi
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import itertools
 import os
-import select
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,6 +35,7 @@ _OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 8
 _INVALID_ARG: Final = KafkaError._INVALID_ARG  # noqa: SLF001
 _TEXT_BYTES: Final = 512
+_NEAR: Final = 64 << 10
 
 
 class _Message(ctypes.Structure):
@@ -276,8 +278,9 @@ class ColumnConsumer:
 
     def _empty_signal(self) -> None:
         """Before what has come is taken: what comes from now on is signalled again."""
-        while select.select([self._ready], [], [], 0)[0]:
-            os.read(self._ready, 4096)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.read(self._ready, 4096)
 
     def _list(self, offsets: Mapping[SourcePartition, int]) -> Any:
         listed = self._lib.topic_partition_list_new(len(offsets))
@@ -369,29 +372,37 @@ def _words(pointers: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.nda
 
 
 def _bytes(begins: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> pa.BinaryArray:
-    """Copies of stretches of memory, as an array; null where one begins nowhere.
-
-    Arrow takes all memory from the first to the last as one array, whose every other element is one of them and whose
-    others are what lies between: of those nothing is read.
-    """
+    """Copies of stretches of memory, as an array; null where one begins nowhere."""
     there = begins != 0
     if not there.any():
         return pa.nulls(len(begins), pa.binary())
     live, size = (begins, sizes) if there.all() else (begins[there], sizes[there])
     order = np.argsort(live, kind="stable")
     starts = live[order]
-    edges = np.empty(2 * len(live), np.int64)
-    edges[0::2], edges[1::2] = starts, starts + size[order]
+    ends = starts + size[order]
+    places = np.zeros(len(begins), np.int64)
+    where = np.flatnonzero(there)[order]
+    places[where] = np.arange(len(starts))
+    wanted = pa.array(places, mask=None if len(live) == len(begins) else ~there)
+    # Arrow reserves for a copy by all that lies between the first and the last, so those far from each other are apart.
+    far = np.flatnonzero(starts[1:] - ends[:-1] > _NEAR) + 1
+    if not len(far):
+        return _copied(starts, ends, wanted)
+    groups = itertools.pairwise([0, *far.tolist(), len(starts)])
+    copies = [_copied(starts[begin:end], ends[begin:end], pa.array(np.arange(end - begin))) for begin, end in groups]
+    return pa.concat_arrays(copies).take(wanted)
+
+
+def _copied(starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any], wanted: pa.Int64Array) -> pa.BinaryArray:
+    """Copies of some of the stretches of memory that follow each other.
+
+    Arrow takes all memory from the first to the last as one array, whose every other element is one of them and whose
+    others are what lies between: of those nothing is read.
+    """
+    edges = np.empty(2 * len(starts), np.int64)
+    edges[0::2], edges[1::2] = starts, ends
     first = int(starts[0])
     edges -= first
     memory = pa.foreign_buffer(first, max(1, int(edges[-1])))
     stretches = pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), memory])
-    places = np.empty(len(live), np.int64)
-    places[order] = np.arange(0, 2 * len(live), 2)
-    if len(live) < len(begins):
-        all_places = np.zeros(len(begins), np.int64)
-        all_places[there] = places
-        taken = stretches.take(pa.array(all_places, mask=~there))
-    else:
-        taken = stretches.take(pa.array(places))
-    return pc.cast(taken, pa.binary())
+    return pc.cast(stretches.take(pc.multiply(wanted, 2)), pa.binary())

@@ -541,7 +541,11 @@ class Consumer:
             position.offset, position.said, position.cuts = begins, -1, None
         elif position.said != -2:
             position.said = -2
-            why = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - as librdkafka does
+            # As librdkafka says it.
+            why = (
+                f"Partition log truncation detected at offset {position.offset} (leader epoch 0): broker end offset is "
+                f"{begins} (offset leader epoch 0). Reset to INVALID.: {KafkaError(KafkaError._LOG_TRUNCATION).str()}"  # noqa: SLF001
+            )
             return [Message(at, position.offset, None, KafkaError(KafkaError._AUTO_OFFSET_RESET, why))]
         return []
 

@@ -95,11 +95,12 @@ class JsonDecoder:
 
     @classmethod
     def of(cls, schema: str) -> JsonDecoder | None:
-        """The decoder for a schema in Spark DDL, or None when it has more than plain types."""
+        """The decoder for a schema in Spark DDL, or None when it has more than plain types, or a name twice."""
         # Of records that are only counted nothing but the key goes on: their schema has no field.
         fields = [_FIELD.fullmatch(part) for part in schema.split(",")] if schema else []
         found = [JsonField(f[1], _ALIASES.get(f[2].upper(), f[2].upper())) for f in fields if f is not None]
-        if len(found) < len(fields) or any(field.kind not in _ARROW for field in found):
+        names = {field.name.lower() for field in found}  # which Spark does not tell apart by case
+        if len(names) < len(fields) or any(field.kind not in _ARROW for field in found):
             return None
         return cls(tuple(found))
 

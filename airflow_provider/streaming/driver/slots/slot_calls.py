@@ -288,7 +288,12 @@ class SlotCalls:
             self._take(self._begin_stay(work))
 
     def _begin_stay(self, work: SlotWork) -> CallReport:
-        door = self._open_door()
+        try:
+            door = self._open_door()
+        except OSError as error:
+            log.warning("slot %d: no worker can be awaited here: %s", self._slot, error)
+            self._note_refused_line()
+            return self._run(self._no_rows(), work)
         stay = stay_of(door, self._settings.call_timeout_s)
         rows = self._no_rows()
         self._stay = begun = WorkerStay(door, partial(self._run, rows, work, stay), self)

@@ -86,8 +86,14 @@ class TableWait:
         return status if status is not None and time.monotonic() - since >= _WORTH_S else None
 
     def wait(self, tasks: Collection[TaskId], given_up: Callable[[], bool]) -> bool:
-        """Wait until all that the tables held when it was called is where the rows go; False where it was given up."""
-        stages = self._stages.get(next((task.stage for task in tasks), -1), ())
+        """Wait until all that the tables held when it was called is where the rows go.
+
+        Returns:
+            False where it was given up, or where nobody waits any more.
+        """
+        if not tasks:
+            return False
+        stages = self._stages.get(next(iter(tasks)).stage, ())
         since = time.monotonic()
         try:
             return all(self._wait_for(stage, tasks, since, given_up) for stage in stages)

@@ -58,7 +58,7 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
     the micro-batch; their order stays, and the rows of one record stay together. A round brings none.
     """
     number, pieces, size = -1, list[pa.Table](), 0
-    for batch in batches:
+    for batch in itertools.chain.from_iterable(map(_decoded_at_once, batches)):
         if ROUND_COLUMN in batch.schema.names:
             continue
         raw = pa.Table.from_batches([batch])
@@ -130,6 +130,13 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]  # there is one
     finally:
         left.set()
+
+
+def _decoded_at_once(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Pieces of about a part's size: what is decoded takes several times as much, and what compresses well is large."""
+    rows = max(1, batch.num_rows * _PART_BYTES // max(batch.nbytes, 1))
+    for begin in range(0, max(batch.num_rows, 1), rows):
+        yield batch.slice(begin, rows)
 
 
 def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

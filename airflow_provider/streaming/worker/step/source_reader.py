@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -30,6 +31,9 @@ _MOST_RECORDS: Final = 400_000
 _LOOK_EVERY_S: Final = 5.0
 _LOOK_TIMEOUT_S: Final = 1.0
 _UNSURE: Final = -1
+_NOT_KNOWN: Final = -1
+_CUT: Final = re.compile(r"broker end offset is (-?\d+) .*log truncation", re.DOTALL)
+"""librdkafka's text where a leader's epoch (KIP-320) says that a position was cut off; nothing else has the offset."""
 _NOT_IN_THE_LOG: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
@@ -74,7 +78,8 @@ class SourceReader:
         self._stood: dict[TaskId, int | None] = {}
         self._reached: dict[TaskId, int] = {}
         self._ends: Mapping[SourcePartition, int] = {}
-        self._came_at = 0.0
+        self._came_at: dict[SourcePartition, float] = {}
+        """By partition that is read, when something came of it, or when it was begun."""
         self._looked_at = 0.0
         self._goes_on_at: dict[TaskId, tuple[int, int]] = {}
         self._lost = lost
@@ -109,6 +114,10 @@ class SourceReader:
             log.warning("the sources cannot be read for now, their consumer is replaced: %s", error)
             self._drop_consumer()
             return [], False
+        except BaseException:
+            # What it had brought is lost with the error: another brings it once more.
+            self._drop_consumer()
+            raise
         return found, columns.more
 
     def handed_on(self, stage: int, rows: pa.RecordBatch, skipped: Collection[TaskId]) -> None:
@@ -131,8 +140,8 @@ class SourceReader:
 
     def _of_stages(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of each stage that reads a topic; what becomes of them is unknown from now on."""
-        self._came_at = self._clock()
         partitions = rows.column("__partition").unique().to_pylist()
+        self._came_at |= dict.fromkeys(((topic, number) for number in partitions), self._clock())
         for stage in self._stages_of[topic]:
             read = [task for number in partitions if (task := TaskId(stage, number)) in self._stands]
             for task in read:
@@ -162,8 +171,19 @@ class SourceReader:
             at = self._tasks[task].source_offset
             self._stands[task], self._reached[task] = at, at or 0
         read = self._read_tasks()
-        self._consumer.assign({at: min(map(self._begin, read[at])) for at in partitions})
-        self._came_at = self._clock()
+        self._consumer.assign({at: self._first(at, read[at]) for at in partitions})
+        self._came_at |= dict.fromkeys(partitions, self._clock())
+
+    def _first(self, at: SourcePartition, tasks: Sequence[TaskId]) -> int:
+        """Where the first of the tasks stands that read a partition."""
+        begins = {self._begin(task) for task in tasks}
+        if BEGINNING in begins and len(begins) > 1:
+            # As an offset: from wherever the log begins, it would not be said that another task's records are gone.
+            assert self._consumer is not None
+            begins = begins - {BEGINNING} | {self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING).get(at, _NOT_KNOWN)}
+            if _NOT_KNOWN in begins:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"where {at} begins is not known"))
+        return min(begins)
 
     def _begin(self, task: TaskId) -> int:
         at = self._tasks[task].source_offset
@@ -182,7 +202,7 @@ class SourceReader:
 
     def _drop_consumer(self) -> None:
         consumer, self._consumer = self._consumer, None
-        self._stands, self._stood, self._reached, self._ends = {}, {}, {}, {}
+        self._stands, self._stood, self._reached, self._ends, self._came_at = {}, {}, {}, {}, {}
         if consumer is not None:
             consumer.close()
 
@@ -205,7 +225,7 @@ class SourceReader:
             for task in tasks:
                 self._reached[task] = max(self._reached[task], event.offset)
         elif tasks and code in _NOT_IN_THE_LOG:
-            self._judge(tasks, at)
+            self._judge(tasks, at, cut_at(event.error))
         elif tasks and (stopping := _stopping(event)) is not None:
             # A client says once that it was refused, so the next try begins with another.
             self._drop_consumer()
@@ -216,8 +236,12 @@ class SourceReader:
             raise KafkaException(event.error)
         # Anything else passes: brokers come back, and a topic that is gone is found by the watch over topics.
 
-    def _judge(self, tasks: Sequence[TaskId], at: SourcePartition) -> None:
-        """What is lost where a position is not in the log; nothing where it is there after all."""
+    def _judge(self, tasks: Sequence[TaskId], at: SourcePartition, fell_back_to: int | None) -> None:
+        """What is lost where a position is not in the log; nothing where it is there after all.
+
+        Args:
+            fell_back_to: where a new leader's log ended, as the client says; other records may lie there by now.
+        """
         assert self._consumer is not None
         earliest = self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING)
         latest = self._consumer.ends([at], _LOOK_TIMEOUT_S)
@@ -225,7 +249,8 @@ class SourceReader:
         if at not in earliest or at not in latest:
             return
         offsets, (_, partition) = {task: self._tasks[task].source_offset for task in tasks}, at
-        for task, lost in lost_input(offsets, {partition: earliest[at]}, {partition: latest[at]}).items():
+        end = latest[at] if fell_back_to is None else max(earliest[at], min(latest[at], fell_back_to))
+        for task, lost in lost_input(offsets, {partition: earliest[at]}, {partition: end}).items():
             self._go_on_or_fail(task, at, lost)
 
     def _go_on_or_fail(self, task: TaskId, at: SourcePartition, lost: LostInput) -> None:
@@ -240,18 +265,25 @@ class SourceReader:
     def _look(self) -> None:
         """Look for a consumer to which nothing comes any more although a log grows, and replace it."""
         now = self._clock()
-        if self._consumer is None or min(now - self._came_at, now - self._looked_at) < _LOOK_EVERY_S:
+        if self._consumer is None or now - self._looked_at < _LOOK_EVERY_S:
+            return
+        quiet = {
+            at: min(self._reached[task] for task in tasks)
+            for at, tasks in self._read_tasks().items()
+            if now - self._came_at[at] >= _LOOK_EVERY_S
+        }
+        if not quiet:
             return
         self._looked_at = now
-        before, partitions = self._ends, self._read_tasks()
+        before = self._ends
         try:
-            self._ends = self._consumer.ends(partitions.keys(), _LOOK_TIMEOUT_S)
+            self._ends = self._consumer.ends(quiet.keys(), _LOOK_TIMEOUT_S)
         except KafkaException:
             self._ends = {}  # brokers that do not answer stall no consumer
             return
-        reached = {at: max(self._reached[task] for task in tasks) for at, tasks in partitions.items()}
-        if any(end > reached[at] for at, end in before.items() if at in reached):
-            log.warning("nothing comes from %s although it grows: its consumer is replaced", sorted(self._stages_of))
+        stalled = sorted(at for at, end in before.items() if end > quiet.get(at, end))
+        if stalled:
+            log.warning("nothing comes of %s although it grows: their consumer is replaced", stalled)
             self._drop_consumer()
 
 
@@ -294,3 +326,9 @@ def _stopping(event: PartitionEvent) -> StatefulStreamsError | None:
     """The error that stops a task, where it can read nothing more until somebody does something."""
     damaged = damage_at(f"{event.topic}[{event.partition}]", event.error)
     return damaged or refusal(event.error, f"Reading {event.topic}")
+
+
+def cut_at(error: KafkaError) -> int | None:
+    """Where a new leader's log ends, as a client says it that has read more; None where it says nothing of that."""
+    found = _CUT.search(error.str() or "")
+    return None if found is None else int(found[1])

@@ -31,6 +31,7 @@ LET: Final = b"L"
 _TOKEN_CHARS: Final = 64
 _CONNECT_S: Final = 10.0
 _SHOW_TOKEN_S: Final = 2.0
+_MOST_STRANGERS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,18 @@ class SocketLine(Line):
     def wait(self, seconds: float, also: Collection[int] = ()) -> bool:
         with _lost():
             own = self._connection.fileno()
-            return own in select.select([own, *also], [], [], max(0.0, seconds))[0]
+            return own in _readable([own, *also], seconds)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _readable(descriptors: Collection[int], seconds: float) -> Collection[int]:
+    """Those that can be read, or are gone, after so long at the most."""
+    poll = select.poll()  # `select.select` takes none above 1023, and stores have hundreds of files
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)]
 
 
 def call_driver(address: LineAddress) -> Line:
@@ -122,7 +131,9 @@ class Door:
     """
 
     def __init__(self, host: str, shown_as: str | None = None) -> None:
-        self._server = socket.create_server((host, 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._server = socket.create_server((host, 0), family=family)
+        self._server.setblocking(False)
         token = secrets.token_hex(_TOKEN_CHARS // 2)
         self.address = LineAddress(shown_as or host, self._server.getsockname()[1], token)
 
@@ -134,15 +145,19 @@ class Door:
     def admit(self, timeout_s: float) -> Line | None:
         """The line to who came and showed the token; None where nobody did in time, or the door was closed."""
         deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            try:
-                self._server.settimeout(left)
-                connected, _ = self._server.accept()
-            except OSError:
-                return None
-            if self._shows_token(connected):
-                return SocketLine(connected)
-            connected.close()
+        strangers = _Strangers(self.address.token)
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                server = self._server.fileno()
+                ready = _readable([server, *strangers.descriptors], min(left, _SHOW_TOKEN_S))
+                if server in ready:
+                    strangers.come(self._server.accept()[0])
+                if (known := strangers.hear(ready)) is not None:
+                    return SocketLine(known)
+        except (OSError, ValueError):  # it was closed, perhaps between the two
+            return None
+        finally:
+            strangers.send_away()
         return None
 
     def close(self) -> None:
@@ -151,10 +166,53 @@ class Door:
             self._server.shutdown(socket.SHUT_RDWR)  # or who waits for somebody to come would wait on
         self._server.close()
 
-    def _shows_token(self, connected: socket.socket) -> bool:
-        connected.settimeout(_SHOW_TOKEN_S)
-        shown = b""
-        with contextlib.suppress(OSError):
-            while len(shown) < _TOKEN_CHARS and (more := connected.recv(_TOKEN_CHARS - len(shown))):
-                shown += more
-        return hmac.compare_digest(shown, self.address.token.encode())
+
+class _Strangers:
+    """Who has come to a door and has not shown the token yet. They are heard side by side: the silent delay nobody."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._shown: dict[int, tuple[socket.socket, float, bytes]] = {}
+        """By descriptor: since when, and what of it."""
+
+    @property
+    def descriptors(self) -> Collection[int]:
+        return self._shown.keys()
+
+    def come(self, connected: socket.socket) -> None:
+        """One more; where there are too many, the first goes."""
+        if len(self._shown) >= _MOST_STRANGERS:
+            self._send_away(next(iter(self._shown)))
+        connected.setblocking(False)
+        self._shown[connected.fileno()] = connected, time.monotonic(), b""
+
+    def hear(self, ready: Collection[int]) -> socket.socket | None:
+        """Who has shown the token by now; the wrong and the slow are sent away."""
+        for descriptor, (connected, since, shown) in list(self._shown.items()):
+            more: bytes | None = None
+            if descriptor in ready:
+                with contextlib.suppress(BlockingIOError):
+                    more = self._more(connected, len(shown))
+            shown += more or b""
+            if hmac.compare_digest(shown, self._token):
+                del self._shown[descriptor]
+                return connected
+            if more == b"" or len(shown) == len(self._token) or time.monotonic() - since >= _SHOW_TOKEN_S:
+                self._send_away(descriptor)
+            else:
+                self._shown[descriptor] = connected, since, shown
+        return None
+
+    def send_away(self) -> None:
+        """All of them."""
+        for descriptor in list(self._shown):
+            self._send_away(descriptor)
+
+    def _more(self, connected: socket.socket, known: int) -> bytes:
+        try:
+            return connected.recv(len(self._token) - known)
+        except ConnectionError:
+            return b""
+
+    def _send_away(self, descriptor: int) -> None:
+        self._shown.pop(descriptor)[0].close()

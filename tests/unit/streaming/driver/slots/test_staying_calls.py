@@ -18,7 +18,7 @@ from airflow_provider.streaming.driver.slots.slot_decisions import SlotGoal
 from airflow_provider.streaming.driver.spark.spark_session import ARROW_BATCH_BYTES, MAX_BYTES_PER_BATCH
 from airflow_provider.streaming.worker import stay as stays
 from airflow_provider.streaming.worker.calls import answer_of
-from airflow_provider.streaming.worker.tasks.line import call_driver
+from airflow_provider.streaming.worker.tasks.line import Door, call_driver
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords
 from airflow_provider.streaming.worker.tasks.plan import SlotPlan, SlotWork, WorkerSource
 from tests.unit.streaming.driver.fakes import STANDBY, compiled, plan, settings_in, status_of
@@ -100,7 +100,7 @@ class StaySpark:
 class Bench:
     """Calls of a slot with one active task."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, open_door: Callable[[], Door] = Door.local, **settings: Any) -> None:
         self.slot = WorkersSlot()
         self.spark = StaySpark(self.slot)
         self.goal = SlotGoal((plan(0),))
@@ -115,6 +115,7 @@ class Bench:
             lambda: self.goal,
             self.reported.append,
             sources=SOURCES,
+            open_door=open_door,
             on_stay_over=self.over.set,
         )
 
@@ -236,6 +237,21 @@ def test_worker_that_never_reaches_the_driver_leaves_the_sources_to_spark(bench:
     assert not bench.calls.reads(TASK)
     assert [of.stay is None for of in bench.spark.plans] == [False, False, False, True]
     assert len(bench.reported) == 4, "each of them did what it was called for"
+
+
+def test_driver_that_can_await_no_worker_leaves_the_sources_to_spark(tmp_path: Path) -> None:
+    def closed() -> Door:
+        raise OSError("Cannot assign requested address")
+
+    bench = Bench(tmp_path, open_door=closed)
+
+    for _ in range(4):
+        bench.calls.round()
+
+    assert not bench.calls.reads(TASK)
+    assert [of.stay for of in bench.spark.plans] == [None] * 4
+    assert len(bench.reported) == 4
+    bench.end()
 
 
 def test_one_worker_that_does_not_reach_the_driver_changes_nothing(bench: Bench) -> None:

@@ -212,6 +212,11 @@ def test_tasks_of_other_stages_wait_for_nothing(waiting: Waiting) -> None:
     assert waiting.ends["customers"].looks == 0
 
 
+def test_rows_that_no_task_is_to_process_are_not_let_through(waiting: Waiting) -> None:
+    """Whoever takes the tasks over waits, with the rows that it reads."""
+    assert not waiting.tables.wait((), lambda: False)
+
+
 def test_what_was_opened_is_closed(waiting: Waiting) -> None:
     waiting.offsets = dict.fromkeys(waiting.table, 8)
     waiting.tables.wait(STREAM, lambda: False)

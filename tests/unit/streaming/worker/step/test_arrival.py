@@ -93,6 +93,26 @@ def test_json_is_decoded_piece_by_piece_and_what_does_not_decode_keeps_its_place
     assert "__value" not in rows.column_names
 
 
+def test_what_came_in_one_piece_is_decoded_in_pieces_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what compresses well a fetch brings hundreds of megabytes, and decoded they are several times as much."""
+    sizes: list[int] = []
+
+    class Counting(JsonDecoder):
+        def decode(self, values: Any) -> Any:
+            sizes.append(len(values))
+            return super().decode(values)
+
+    monkeypatch.setattr(arrival, "_PART_BYTES", 200)
+    decoder = Counting.of("name STRING")
+    rows = piece(*((0, offset, b'{"name": "%d"}' % offset) for offset in range(100)))
+
+    parts = [part.column("name").to_pylist() for _, part in rows_by_partition(spec(decoder=decoder), [rows])]
+
+    assert [name for part in parts for name in part] == [str(offset) for offset in range(100)]
+    assert max(sizes) < 10
+    assert sum(sizes) == 100
+
+
 def test_record_itself_is_kept_where_it_may_become_a_dead_letter() -> None:
     policy = ErrorPolicy(OnError.DEAD_LETTER, "dead")
     decoder = JsonDecoder.of("name STRING")
@@ -266,7 +286,7 @@ def test_rows_of_one_record_are_never_parted(monkeypatch: pytest.MonkeyPatch) ->
 
     found = [(task, rows.column("__offset").to_pylist()) for task, rows in rows_by_partition(spec(), pieces)]
 
-    assert found == [(0, [1]), (0, [2, 2, 2, 3]), (1, [3])]
+    assert found == [(0, [1]), (0, [2, 2, 2]), (0, [3]), (1, [3])]
 
 
 def test_parts_end_where_a_record_does(monkeypatch: pytest.MonkeyPatch) -> None:

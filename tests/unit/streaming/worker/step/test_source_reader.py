@@ -41,13 +41,16 @@ class Topic:
         self.events: list[PartitionEvent] = []
         self.consumers: list[MemoryConsumer] = []
         self.brings = True
+        self.silent = False
+        """No broker says where a log begins or ends."""
+        self.error: BaseException | None = None
 
     def open(self) -> MemoryConsumer:
         self.consumers.append(MemoryConsumer(self))
         return self.consumers[-1]
 
-    def event(self, partition: int, code: int, offset: int = 0) -> None:
-        self.events.append(PartitionEvent("in", partition, offset, KafkaError(code)))
+    def event(self, partition: int, code: int, offset: int = 0, text: str | None = None) -> None:
+        self.events.append(PartitionEvent("in", partition, offset, KafkaError(code, text)))
 
 
 class MemoryConsumer:
@@ -74,6 +77,8 @@ class MemoryConsumer:
     def ends(
         self, partitions: Collection[SourcePartition], timeout_s: float, offset: int = END
     ) -> Mapping[SourcePartition, int]:
+        if self.topic.silent:
+            return {}
         of = self.topic.starts if offset == BEGINNING else self.topic.stops
         return {at: of[at[1]] for at in partitions}
 
@@ -84,6 +89,8 @@ class MemoryConsumer:
             stop = min(self.topic.stops[number], at + most - len(found)) if self.topic.brings else at
             found += [(number, offset) for offset in range(at, stop)]
             self.at[number] = max(at, stop)
+        if self.topic.error is not None:
+            raise self.topic.error
         rows = {"in": batch(found)} if found else {}
         return Columns(rows, events, more=len(found) == most)
 
@@ -246,6 +253,63 @@ def test_end_that_fell_back_is_counted_once_and_what_is_written_there_is_left_to
     assert bench.lost.of_tasks == {ONE: 3}
 
 
+def test_log_that_fell_back_and_has_grown_past_the_position_is_known_by_what_the_client_says() -> None:
+    """The offset is in the log again, and is another record's."""
+    bench = Bench()
+    bench.tasks[ONE].source_offset = 7
+    bench.topic.brings = False
+    bench.topic.stops = {1: 9, 2: 0}
+    bench.read()
+    bench.topic.event(
+        1,
+        NOT_THERE,
+        text="Partition log truncation detected at offset 7 (leader epoch 1): broker end offset is 4 (offset leader "
+        "epoch 0). Reset to INVALID.: Local: Partition log truncation detected (broker 1)",
+    )
+    bench.read()
+
+    assert isinstance(bench.errors[ONE], InputLostError)
+    assert "in[1] ends at offset 4, and the task has processed the records before offset 7" in str(bench.errors[ONE])
+
+
+def test_stage_that_begins_does_not_hide_what_another_of_its_topic_has_lost() -> None:
+    """From wherever the log begins, a client says of no offset that it is gone."""
+    bench = Bench()
+    bench.tasks[ONE].source_offset = 2
+    bench.tasks[OTHER] = OpenTask()
+    bench.topic.starts, bench.topic.stops = {1: 5, 2: 0}, {1: 7, 2: 0}
+    bench.topic.brings = False
+    bench.read()
+
+    assert bench.topic.consumers[0].assigned[0][1] == 2, "so the client finds that it is not there"
+    bench.topic.event(1, NOT_THERE)
+    bench.read()
+    assert isinstance(bench.errors[ONE], InputLostError)
+
+
+def test_stage_that_begins_beside_another_is_not_read_before_it_is_known_where_the_log_begins() -> None:
+    bench = Bench()
+    bench.tasks[ONE].source_offset = 2
+    bench.tasks[OTHER] = OpenTask()
+    bench.topic.starts, bench.topic.stops = {1: 1, 2: 0}, {1: 4, 2: 0}
+    bench.topic.silent = True
+
+    assert bench.read() == []
+    bench.topic.silent = False
+    assert bench.read() == [(1, 1), (1, 2), (1, 3)] * 2, "both stages get them"
+
+
+def test_what_an_error_took_from_the_consumer_comes_again() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 2, 2: 0}
+    bench.topic.error = MemoryError()
+
+    with pytest.raises(MemoryError):
+        bench.read()
+    bench.topic.error = None
+    assert bench.read() == [(1, 0), (1, 1)]
+
+
 def test_position_that_is_there_after_all_is_read() -> None:
     bench = Bench()
     bench.topic.brings = False
@@ -304,6 +368,28 @@ def test_consumer_to_which_nothing_comes_although_the_log_grows_is_replaced() ->
     bench.topic.brings = True
     assert bench.read() == [(1, 0), (1, 1), (1, 2)]
     assert [consumer.closed for consumer in bench.topic.consumers] == [True, False]
+
+
+def test_partition_that_stands_still_is_noticed_beside_one_that_goes_on() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 3, 2: 0}
+    bench.read()
+    stuck = bench.topic.consumers[0]
+    for number in range(1, 5):
+        bench.now += 6.0
+        bench.topic.stops = {1: 3, 2: number}
+        stuck.at[1] = 3
+        bench.read()
+    bench.topic.stops = {1: 5, 2: 4}
+    came: list[tuple[int, int]] = []
+    for _ in range(4):
+        bench.now += 6.0
+        stuck.at[1] = 5  # it says that it has read what it has not brought
+        bench.topic.stops[2] += 1
+        came += bench.read()
+
+    assert stuck.closed
+    assert [row for row in came if row[0] == 1] == [(1, 3), (1, 4)]
 
 
 def test_consumer_at_the_end_of_a_log_is_left_alone() -> None:
