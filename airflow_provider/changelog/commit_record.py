@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -130,6 +131,10 @@ class CommitRecord:
 
     def to_bytes(self) -> bytes:
         """JSON, so that people and other programs can read it."""
+        return self._json
+
+    @functools.cached_property
+    def _json(self) -> bytes:  # a commit asks twice: how large it is, and what it is
         return to_json(self)
 
     @classmethod

@@ -16,12 +16,18 @@ class TaskId:
 
     Written ``<stage>_<partition>`` as in Kafka Streams (``0_3``), in JSON too (`airflow_provider.common.json_codec`).
     Ordered by stage, then partition. Immutable, and usable as a key.
+
+    Args:
+        stage: the number of its stage.
+        partition: of its sources, stores and changelogs.
     """
 
-    __slots__ = ("_pair",)
+    __slots__ = ("_pair", "partition", "stage")
 
     def __init__(self, stage: int, partition: int) -> None:
-        self._pair = (stage, partition)
+        self.stage: Final = stage
+        self.partition: Final = partition
+        self._pair: Final = (stage, partition)
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
@@ -34,16 +40,6 @@ class TaskId:
         if found is None:
             raise ConfigurationError(f"Found the task {text!r}, expected <stage>_<partition>, such as '0_3'.")
         return cls(int(found[1]), int(found[2]))
-
-    @property
-    def stage(self) -> int:
-        """The number of its stage."""
-        return self._pair[0]
-
-    @property
-    def partition(self) -> int:
-        """The partition of its sources, stores and changelogs."""
-        return self._pair[1]
 
     def __str__(self) -> str:
         return f"{self.stage}_{self.partition}"

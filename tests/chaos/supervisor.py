@@ -34,6 +34,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 # Busy with more than one run, a machine may take minutes to start an instance.
 TIMEOUTS: Final = Timeouts(start_s=300.0)
 _AFRESH_S: Final = 1.5
+_NOT_ITS_LAST_WORD: Final = (InstanceState.STARTING, InstanceState.STOPPING)
 
 
 class Supervisor:
@@ -187,12 +188,13 @@ class Supervisor:
             # What is reported of the one before the last launch says nothing of that one.
             if not status.state.alive and status.incarnation >= self._launched.get(name, 0):
                 self._launch_at.setdefault(name, now)
-        for name, incarnation in self._launched.items():
-            known = view.statuses.get(name)
-            # A launcher that is killed before its instance said anything tells of it by no topic; nor does anyone miss
-            # the one that it claimed to start, while nothing is assigned to it.
-            unheard = known is None or known.incarnation < incarnation or known.state is InstanceState.STARTING
-            if unheard and name in self._names and not self._launcher_lives(name):
+        for name in self._names:
+            known, launched = view.statuses.get(name), self._launched.get(name)
+            # A launcher that is killed before its instance said anything tells of it by no topic, and neither does one
+            # whose last word no broker took; nor does anyone miss an instance to which nothing is assigned.
+            unheard = launched is not None and (known is None or known.incarnation < launched)
+            silent = known is not None and known.state in _NOT_ITS_LAST_WORD
+            if (unheard or silent) and not self._launcher_lives(name):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
             known = view.statuses.get(name)
