@@ -13,13 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
-from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage, refusal, refused_topic
+from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage, is_cut, refusal, refused_topic
 from airflow_provider.kafka.connection import KafkaConnection
 
 ChangelogPartition = tuple[str, int]
-
-_CUT: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001
-"""What librdkafka says where a leader's epochs show that the log was cut before its position (KIP-320)."""
 
 _FETCH: Final = {
     "enable.auto.commit": False,
@@ -238,12 +235,9 @@ class ChangelogReader:
             raise KafkaException(error)
 
     def _judge_position(self, partition: ChangelogPartition, error: KafkaError, batch: ChangelogBatch) -> None:
-        """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own.
-
-        Where a new leader lacks records before the position, others may lie there by now.
-        """
+        """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own."""
         position = max(self._assigned[partition], batch.next_offset)
-        if _CUT in error.str():
+        if is_cut(error):
             batch.error = StoreOutdatedError(
                 f"A new leader of {partition[0]}[{partition[1]}] lacks records before the position {position} "
                 f"({error.str()}): the store is restored afresh."

@@ -26,6 +26,9 @@ from airflow_provider.errors import (
 from airflow_provider.kafka.connection import KafkaConnection
 
 _TIMEOUT_S: Final = 2.0
+_CUT: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001
+"""What librdkafka says where a leader's epochs show that the log was cut before its position (KIP-320)."""
+_CUT_AT: Final = re.compile(r"broker end offset is (-?\d+)")
 _EXPIRED: Final = 10
 _NOT_YET_VALID: Final = 9
 _OTHER_NAME: Final = frozenset({62, 64})
@@ -282,6 +285,20 @@ def damage_at(where: str, error: KafkaError) -> TopicDamagedError | None:
         "nothing from there on is read. Let another replica lead it, and have this broker copy the partition again; "
         "see 'A topic is damaged' in the runbook."
     )
+
+
+def is_cut(error: KafkaError) -> bool:
+    """Whether a client says of a position that a new leader lacks records before it; others may lie there by now."""
+    return _CUT in error.str()
+
+
+def cut_at(error: KafkaError) -> int | None:
+    """Where the log of that leader ends, below zero where it has nothing of it; None for any other error.
+
+    The text is all that has it.
+    """
+    found = _CUT_AT.search(error.str()) if is_cut(error) else None
+    return None if found is None else int(found[1])
 
 
 def broker_error(error: KafkaError, what: str, otherwise: str, needed: str | None = None) -> StatefulStreamsError:

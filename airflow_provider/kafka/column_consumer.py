@@ -36,6 +36,7 @@ _NO_CONSUMER_CLOSE: Final = 8
 _INVALID_ARG: Final = KafkaError._INVALID_ARG  # noqa: SLF001
 _TEXT_BYTES: Final = 512
 _NEAR: Final = 64 << 10
+"""Bytes between two records' that are copied together: more than what lies between those of one fetch."""
 
 
 class _Message(ctypes.Structure):
@@ -381,8 +382,7 @@ def _bytes(begins: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> pa.Bina
     starts = live[order]
     ends = starts + size[order]
     places = np.zeros(len(begins), np.int64)
-    where = np.flatnonzero(there)[order]
-    places[where] = np.arange(len(starts))
+    places[np.flatnonzero(there)[order]] = np.arange(len(starts))
     wanted = pa.array(places, mask=None if len(live) == len(begins) else ~there)
     # Arrow reserves for a copy by all that lies between the first and the last, so those far from each other are apart.
     far = np.flatnonzero(starts[1:] - ends[:-1] > _NEAR) + 1

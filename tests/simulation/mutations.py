@@ -391,8 +391,8 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.changelog.reader:ChangelogReader._judge_position",
-                "if _CUT in error.str():",
-                "if _CUT in ():",
+                "if is_cut(error):",
+                "if False:",
             ),
             _NO_READ_BACK,
         ),

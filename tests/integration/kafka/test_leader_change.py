@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogReader
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.span_reader import SpanReader
+from airflow_provider.kafka.broker_error import cut_at
 from airflow_provider.kafka.column_consumer import ColumnConsumer, PartitionEvent
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import assignment_topic
 from airflow_provider.kafka.topic_admin import TopicAdmin
 from airflow_provider.kafka.topic_spec import TopicSpec
 from airflow_provider.kit.broker import EmbeddedBroker
-from airflow_provider.streaming.worker.step.source_reader import cut_at
 from tests.brokers import settings_of_broker
 from tests.several_brokers import several_brokers
 from tests.waiting import wait_until
@@ -95,13 +95,16 @@ def test_log_that_was_cut_and_has_grown_past_what_was_read_says_where(tmp_path: 
         read: list[int] = []
         events: list[PartitionEvent] = []
 
-        def take(until: int) -> bool:
+        def take() -> None:
             columns = consumer.read(1000)
             read.extend(columns.rows[TOPIC].column("__offset").to_pylist() if columns.rows else [])
             events.extend(columns.events)
-            return len(read) >= until
 
-        wait_until(lambda: take(20), 60, "what there is")
+        def took_all() -> bool:
+            take()
+            return len(read) >= 20
+
+        wait_until(took_all, 60, "what there is")
         events.clear()
 
         second.kill()
@@ -110,7 +113,7 @@ def test_log_that_was_cut_and_has_grown_past_what_was_read_says_where(tmp_path: 
         write(",".join((first.bootstrap_servers, third.bootstrap_servers)), 15)
 
         def told() -> bool:
-            take(1 << 60)
+            take()
             return any(event.error.code() == KafkaError._AUTO_OFFSET_RESET for event in events)
 
         wait_until(told, 120, "the client to say so")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import StatefulStreamsError
-from airflow_provider.kafka.broker_error import damage_at, refusal
+from airflow_provider.kafka.broker_error import cut_at, damage_at, refusal
 from airflow_provider.kafka.column_consumer import BEGINNING, PartitionEvent, SourcePartition
 from airflow_provider.streaming.worker.tasks.kafka_clients import SourceConsumer
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords, lost_input
@@ -31,9 +30,6 @@ _MOST_RECORDS: Final = 400_000
 _LOOK_EVERY_S: Final = 5.0
 _LOOK_TIMEOUT_S: Final = 1.0
 _UNSURE: Final = -1
-_NOT_KNOWN: Final = -1
-_CUT: Final = re.compile(r"broker end offset is (-?\d+) .*log truncation", re.DOTALL)
-"""librdkafka's text where a leader's epoch (KIP-320) says that a position was cut off; nothing else has the offset."""
 _NOT_IN_THE_LOG: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
@@ -180,9 +176,10 @@ class SourceReader:
         if BEGINNING in begins and len(begins) > 1:
             # As an offset: from wherever the log begins, it would not be said that another task's records are gone.
             assert self._consumer is not None
-            begins = begins - {BEGINNING} | {self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING).get(at, _NOT_KNOWN)}
-            if _NOT_KNOWN in begins:
+            earliest = self._consumer.ends([at], _LOOK_TIMEOUT_S, BEGINNING)
+            if at not in earliest:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"where {at} begins is not known"))
+            begins = begins - {BEGINNING} | {earliest[at]}
         return min(begins)
 
     def _begin(self, task: TaskId) -> int:
@@ -326,9 +323,3 @@ def _stopping(event: PartitionEvent) -> StatefulStreamsError | None:
     """The error that stops a task, where it can read nothing more until somebody does something."""
     damaged = damage_at(f"{event.topic}[{event.partition}]", event.error)
     return damaged or refusal(event.error, f"Reading {event.topic}")
-
-
-def cut_at(error: KafkaError) -> int | None:
-    """Where a new leader's log ends, as a client says it that has read more; None where it says nothing of that."""
-    found = _CUT.search(error.str() or "")
-    return None if found is None else int(found[1])
