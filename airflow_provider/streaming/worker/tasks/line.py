@@ -151,7 +151,8 @@ class Door:
                 server = self._server.fileno()
                 ready = _readable([server, *strangers.descriptors], min(left, _SHOW_TOKEN_S))
                 if server in ready:
-                    strangers.come(self._server.accept()[0])
+                    with contextlib.suppress(BlockingIOError, ConnectionAbortedError):  # who came is gone already
+                        strangers.come(self._server.accept()[0])
                 if (known := strangers.hear(ready)) is not None:
                     return SocketLine(known)
         except (OSError, ValueError):  # it was closed, perhaps between the two
@@ -189,10 +190,7 @@ class _Strangers:
     def hear(self, ready: Collection[int]) -> socket.socket | None:
         """Who has shown the token by now; the wrong and the slow are sent away."""
         for descriptor, (connected, since, shown) in list(self._shown.items()):
-            more: bytes | None = None
-            if descriptor in ready:
-                with contextlib.suppress(BlockingIOError):
-                    more = self._more(connected, len(shown))
+            more = self._more(connected, len(shown)) if descriptor in ready else None
             shown += more or b""
             if hmac.compare_digest(shown, self._token):
                 del self._shown[descriptor]
@@ -208,10 +206,13 @@ class _Strangers:
         for descriptor in list(self._shown):
             self._send_away(descriptor)
 
-    def _more(self, connected: socket.socket, known: int) -> bytes:
+    def _more(self, connected: socket.socket, known: int) -> bytes | None:
+        """What one shows; None while that is nothing, no bytes where it is gone."""
         try:
             return connected.recv(len(self._token) - known)
-        except ConnectionError:
+        except BlockingIOError:
+            return None
+        except OSError:  # of that one alone
             return b""
 
     def _send_away(self, descriptor: int) -> None:
