@@ -67,7 +67,7 @@ class ShopLoad(TransactionalLoad):
         if kind < 0.1:
             customer = f"customer-{chance.randrange(_KNOWN)}"
             if chance.random() < 0.1:
-                return [Sent("shop-customers", 0, customer, None), Sent("shop-versions", 0, customer, None)]
+                return [Sent(topic, 0, customer, None) for topic in ("shop-customers", "shop-versions")]
             self._versions[customer] += 1
             return self._customer(customer, self._versions[customer], _now_ms())
         if kind < 0.4:

@@ -193,8 +193,8 @@ class Supervisor:
             # A launcher that is killed before its instance said anything tells of it by no topic, and neither does one
             # whose last word no broker took; nor does anyone miss an instance to which nothing is assigned.
             unheard = launched is not None and (known is None or known.incarnation < launched)
-            silent = known is not None and known.state in _NOT_ITS_LAST_WORD
-            if (unheard or silent) and not self._launcher_lives(name):
+            unfinished = known is not None and known.state in _NOT_ITS_LAST_WORD
+            if (unheard or unfinished) and not self._launcher_lives(name):
                 self._launch_at.setdefault(name, now)
         for name in [n for n in self._launch_at if n not in self.held]:
             known = view.statuses.get(name)

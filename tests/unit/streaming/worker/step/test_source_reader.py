@@ -272,12 +272,18 @@ def test_log_that_fell_back_and_has_grown_past_the_position_is_known_by_what_the
     assert "in[1] ends at offset 4, and the task has processed the records before offset 7" in str(bench.errors[ONE])
 
 
-def test_stage_that_begins_does_not_hide_what_another_of_its_topic_has_lost() -> None:
-    """From wherever the log begins, a client says of no offset that it is gone."""
+def with_a_stage_that_begins(starts: int, stops: int) -> Bench:
+    """Beside one that stands at offset 2 of a partition."""
     bench = Bench()
     bench.tasks[ONE].source_offset = 2
     bench.tasks[OTHER] = OpenTask()
-    bench.topic.starts, bench.topic.stops = {1: 5, 2: 0}, {1: 7, 2: 0}
+    bench.topic.starts, bench.topic.stops = {1: starts, 2: 0}, {1: stops, 2: 0}
+    return bench
+
+
+def test_stage_that_begins_does_not_hide_what_another_of_its_topic_has_lost() -> None:
+    """From wherever the log begins, a client says of no offset that it is gone."""
+    bench = with_a_stage_that_begins(starts=5, stops=7)
     bench.topic.brings = False
     bench.read()
 
@@ -288,10 +294,7 @@ def test_stage_that_begins_does_not_hide_what_another_of_its_topic_has_lost() ->
 
 
 def test_stage_that_begins_beside_another_is_not_read_before_it_is_known_where_the_log_begins() -> None:
-    bench = Bench()
-    bench.tasks[ONE].source_offset = 2
-    bench.tasks[OTHER] = OpenTask()
-    bench.topic.starts, bench.topic.stops = {1: 1, 2: 0}, {1: 4, 2: 0}
+    bench = with_a_stage_that_begins(starts=1, stops=4)
     bench.topic.silent = True
 
     assert bench.read() == []
