@@ -14,6 +14,7 @@ Each message says what was found, what was needed and what to do next. Catch the
     ├── BrokerUnreachableError      no broker answered within the deadline
     │   └── LoginRefusedError       the brokers, or who gives the tokens, refuse the connection's user
     ├── FencedError                 a newer owner or a newer publisher exists: stop writing, read the newest assignment
+    │   └── OvertakenError          the assignment is older than what was committed: nothing to do, a newer one follows
     ├── StateError                  a store cannot be used as it is
     │   ├── StoreLockedError        another living process holds the store
     │   ├── StoreCorruptedError     RocksDB refused the files: they are moved aside and restored afresh
@@ -50,6 +51,7 @@ __all__ = [
     "InputLostError",
     "InstanceError",
     "LoginRefusedError",
+    "OvertakenError",
     "ProcessError",
     "RecordError",
     "RecordTooLargeError",
@@ -159,6 +161,13 @@ class FencedError(StatefulStreamsError):
     """A newer owner exists. Nothing was written, and the caller must stop writing."""
 
     error_class = ErrorClass.OWNER
+
+
+class OvertakenError(FencedError):
+    """The generation in which a task was given is not above that of another owner's last commit.
+
+    Either a newer assignment is on its way, or the newest was lost; the watcher publishes one above it then.
+    """
 
 
 class StateError(StatefulStreamsError):

@@ -104,7 +104,7 @@ def failed_process(view: ControlView, instance: str) -> FormerProcess | None:
         incarnation=known.incarnation,
         state=known.state,
         heard_at_ms=view.heard_at_ms.get(instance, 0),
-        generation=view.assignment.generation if view.assignment else 0,
+        generation=max(known.generation, view.assignment.generation if view.assignment else 0),
         how=" ".join((known.error or f"it was {known.state.value} and is gone").split()),
     )
 

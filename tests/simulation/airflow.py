@@ -186,8 +186,8 @@ class Airflow:
                 writer.write(dataclasses.replace(record, resolved_at_ms=self._now_ms()))
         return True
 
-    def deploy(self) -> None:
-        """The deploy DAG: wait until the instances run, then assign."""
+    def deploy(self, running: int | None = None) -> None:
+        """The deploy DAG: wait until the instances, or so many of them, run, then assign."""
         if self._deploying:
             return
         self._deploying = True
@@ -199,7 +199,7 @@ class Airflow:
                 kernel.sleep(kernel.random.uniform(0.3, 1.0) * self.world.size.start_s)
                 statuses = self.world.view().statuses
                 up = [s for s in statuses.values() if s.state is InstanceState.RUNNING]
-                if len(up) < len([host for host in self.world.hosts.values() if host.wanted]):
+                if len(up) < (running or len([host for host in self.world.hosts.values() if host.wanted])):
                     continue
                 try:
                     self.place(balance=False)

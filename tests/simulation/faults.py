@@ -86,6 +86,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "lose_commit": (("commit.record", "commit.offsets"), (0.0,)),
     "compact": (("changelog", "changelog", "assignment", "status"), (0.0,)),
     "create_again": (_CONTROL, (0.0,)),
+    "begin_again": (("assignment", "both"), (0.0,)),
     "disk_full": ((), (1.0, 8.0, 40.0)),
     "remove_folder": ((), (0.0,)),
     "break_store": ((), (0.0,)),
@@ -475,6 +476,21 @@ class Faults:
         self._world.broker.create_again(name)
         if fault.what == "assignment":
             self._world.judge.forget_assignments()
+
+    def _begin_again(self, fault: Fault) -> None:
+        """Control topics are created again while no instance runs; who runs first gets all, until that is repaired."""
+        world = self._world
+        for host in world.hosts.values():
+            host.reports_its_end = fault.what == "assignment"
+            host.kill()
+            host.reports_its_end = True
+        for name in _CONTROL if fault.what == "both" else ("assignment",):
+            world.broker.create_again(f"{APPLICATION}-{name}")
+        world.judge.forget_assignments()
+        for host in world.hosts.values():
+            self._kernel.after(self._kernel.random.uniform(0.1, 2.0), host.start)
+        world.airflow.deploy(running=1)
+        world.airflow.repair(self._kernel.random.uniform(1.0, 4.0))
 
     # -- disks ---------------------------------------------------------------------------------------------------
 

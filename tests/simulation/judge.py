@@ -400,14 +400,14 @@ def _position_of(database: Database) -> _Position | None:
 
 
 def _is_fenced(view: ControlView, task_id: TaskId) -> bool:
-    """Whether the owner that the newest assignment names was fenced, and no later generation's commit says why."""
+    """Whether the owner that the newest assignment names was fenced, and no other's commit says why."""
     assert view.assignment is not None
     assigned = view.assignment.tasks[task_id]
     status = view.statuses.get(assigned.active or "")
     task = None if status is None else status.task(task_id)
     if task is None or task.state is not TaskState.CLOSED or task.generation != assigned.active_since:
         return False
-    return task.error_kind == "FencedError" and (task.committed_generation or 0) <= task.generation
+    return task.error_kind == "FencedError"
 
 
 def _difference(found: Mapping[bytes, bytes], expected: Mapping[bytes, bytes]) -> str:

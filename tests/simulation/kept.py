@@ -65,6 +65,23 @@ KEPT: Final = (
         ),
     ),
     Kept(
+        "OneOwnerAGeneration",
+        "one owner a generation",
+        37,
+        (Fault(at=0.42, kind="begin_again", target=2, what="both", count=3),),
+        TINY,
+    ),
+    Kept(
+        "Renewed",
+        "liveness",
+        28,
+        (
+            Fault(at=0.625, kind="begin_again", target=8, what="both", count=2),
+            Fault(at=1.2, kind="kill", target=1),
+        ),
+        TINY,
+    ),
+    Kept(
         "DropRows",
         "duplicate",
         9,

@@ -123,11 +123,35 @@ MUTATIONS: Final = (
         (
             (
                 f"{_WORKER}.tasks.task:Task.complete_restoration",
-                "record.generation <= self.plan.generation",
+                "record.generation < self.plan.generation",
                 "record.generation > 0",
             ),
         ),
         faults=("deaf_owner_at", "kill"),
+    ),
+    Mutation(
+        "OneOwnerAGeneration",
+        "an owner that finds another's commit of its own generation, which came again, processes nothing",
+        (
+            (
+                f"{_WORKER}.tasks.task:Task.complete_restoration",
+                "or (record.generation, record.instance) == own",
+                "or record.generation == own[0]",
+            ),
+        ),
+        faults=("begin_again", "kill", "fail_over_by_hand"),
+    ),
+    Mutation(
+        "Renewed",
+        "an owner that waits for a newer assignment than the newest gets one",
+        (
+            (
+                "airflow_provider.control.failover.detection:_overtaken",
+                "task.state is TaskState.CLOSED",
+                "False",
+            ),
+        ),
+        faults=("begin_again", "kill", "fail_over_by_hand"),
     ),
     Mutation(
         "DropRows",

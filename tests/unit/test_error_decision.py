@@ -34,6 +34,7 @@ TYPED = [getattr(errors, name) for name in errors.__all__ if name != "ErrorClass
         ("PermissionError", ErrorClass.HOST),
         ("MemoryError", ErrorClass.HOST),
         ("FencedError", ErrorClass.OWNER),
+        ("OvertakenError", ErrorClass.OWNER),
         ("ErrorThatNobodyKnows", ErrorClass.HOST),
         (None, ErrorClass.HOST),
     ],

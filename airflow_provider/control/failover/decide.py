@@ -189,15 +189,15 @@ def _was_kept(task_id: TaskId, incident: Incident, answered: Iterable[IncidentRe
 def _above_lost_generation(
     incident: Incident, assignment: Assignment, statuses: Mapping[str, InstanceStatus]
 ) -> FailoverPlan:
-    """The same places in a generation that follows all that were carried out, so that every instance takes it over."""
+    """The same places in a generation that follows all that were carried out, so that every owner takes it over."""
     highest = highest_generation(statuses.values())
-    owned = [task_id for task_id, task in assignment.tasks.items() if task.active]
-    evidence = f"in a generation above {highest}"
+    owned = [task_id for task_id in incident.tasks if assignment.tasks[task_id].active]
+    evidence = f"in a generation above {max(highest, assignment.generation)}"
     decisions = tuple(
         Decision(task=task_id, action=Action.RENEW, to=assignment.tasks[task_id].active, evidence=evidence)
         for task_id in owned
     )
-    return FailoverPlan(decisions, assignment.next(assignment.tasks, incident.evidence, highest))
+    return FailoverPlan(decisions, assignment.next(assignment.tasks, incident.evidence, highest, owned))
 
 
 def _filled_up(task: TaskAssignment, wanted: Sequence[str], replicas: int) -> TaskAssignment:

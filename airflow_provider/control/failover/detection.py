@@ -10,6 +10,7 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, highest_generation, liveness, running_instances
+from airflow_provider.errors import OvertakenError
 
 
 def detect(
@@ -49,7 +50,7 @@ def detect(
         elif status is not None and status.state.alive:
             found.extend(_failed_tasks(assignment, status, statuses))
             found.extend(_stalled_tasks(assignment, status, statuses, timeouts))
-    found.extend(_lost_generation(assignment, [statuses[name] for name in running]))
+    found.extend(_lost_generation(assignment, {name: statuses[name] for name in running}))
     found.extend(_unowned_tasks(assignment, running))
     return tuple(found)
 
@@ -71,7 +72,8 @@ def is_open(
         case IncidentKind.TASKS_UNOWNED:
             return any(task.active is None for task in assignment.tasks.values())
         case IncidentKind.GENERATION_LOST:
-            return highest_generation(statuses.values()) > assignment.generation
+            highest = highest_generation(statuses.values())
+            return highest > assignment.generation or not _overtaken(assignment, statuses).isdisjoint(incident.tasks)
     if status is not None and status.incarnation > incident.incarnation and status.state is InstanceState.RUNNING:
         # A newer process took its name. It resumes the tasks itself; the old process is fenced by it.
         return False
@@ -271,8 +273,8 @@ def _of_task(
     )
 
 
-def _lost_generation(assignment: Assignment, statuses: Collection[InstanceStatus]) -> Iterator[Incident]:
-    highest = highest_generation(statuses)
+def _lost_generation(assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> Iterator[Incident]:
+    highest, overtaken = highest_generation(statuses.values()), _overtaken(assignment, statuses)
     if highest > assignment.generation:
         yield _of_all(
             IncidentKind.GENERATION_LOST,
@@ -281,6 +283,25 @@ def _lost_generation(assignment: Assignment, statuses: Collection[InstanceStatus
             f"the newest assignment is generation {assignment.generation}, and generation {highest} was carried out: "
             "the assignment topic was lost, created again or put back",
         )
+    elif overtaken:
+        yield _of_all(
+            IncidentKind.GENERATION_LOST,
+            assignment,
+            tuple(sorted(overtaken)),
+            f"task(s) {', '.join(map(str, sorted(overtaken)))} were given in a generation in which others had "
+            "committed before: the assignment topic was lost or created again, and its generations began anew",
+        )
+
+
+def _overtaken(assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> set[TaskId]:
+    """The tasks whose owner waits for a newer assignment than the newest (`OvertakenError`)."""
+    return {
+        task.task
+        for name in assignment.instances
+        if name in statuses
+        for task in _active_tasks(assignment, statuses[name])
+        if task.state is TaskState.CLOSED and task.error_kind == OvertakenError.__name__
+    }
 
 
 def _lost_assignment(statuses: Sequence[InstanceStatus]) -> Iterator[Incident]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider.common.task_id import TaskId
@@ -74,19 +74,26 @@ class Assignment:
         names.update(name for task in self.tasks.values() for name in task.standbys)
         return tuple(sorted(names))
 
-    def next(self, tasks: Mapping[TaskId, TaskAssignment], reason: str, carried_out: int) -> Assignment:
+    def next(
+        self,
+        tasks: Mapping[TaskId, TaskAssignment],
+        reason: str,
+        carried_out: int,
+        renewed: Collection[TaskId] = (),
+    ) -> Assignment:
         """The following generation, with ``active_since`` kept where the active stays and renewed where it moves.
 
         Args:
             carried_out: the greatest generation that instances carry out (`highest_generation`). A later one than this
                 was lost: the next follows it and renews every active's ``active_since``, so that all take it over.
+            renewed: tasks whose ``active_since`` is renewed although the active stays.
         """
         generation = max(self.generation, carried_out) + 1
         stamped = {}
         for task_id, new in tasks.items():
             old = self.tasks.get(task_id, TaskAssignment(None))
-            stays = old.active == new.active and (carried_out <= self.generation or new.active is None)
-            since = old.active_since if stays else generation
+            again = new.active is not None and (carried_out > self.generation or task_id in renewed)
+            since = old.active_since if old.active == new.active and not again else generation
             stamped[task_id] = TaskAssignment(new.active, new.standbys, since)
         return Assignment(application_id=self.application_id, generation=generation, tasks=stamped, reason=reason)
 

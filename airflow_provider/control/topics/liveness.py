@@ -82,9 +82,13 @@ def may_be_starting(status: InstanceStatus, now_ms: int, timeouts: Timeouts) -> 
 
 
 def highest_generation(statuses: Collection[InstanceStatus]) -> int:
-    """The greatest generation that living instances carry out or found in commit records; 0 where there is none."""
-    committed = (t.committed_generation or 0 for s in statuses if s.state.alive for t in s.tasks)
-    return max([*(s.generation for s in statuses if s.state.alive), *committed], default=0)
+    """The greatest generation that instances carry or carried out, or found in commit records; 0 where there is none.
+
+    Those that ended count: where the assignment topic is lost and every instance with it, nobody else knows.
+    """
+    committed = (t.committed_generation or 0 for s in statuses for t in s.tasks)
+    former = (s.former.generation for s in statuses if s.former)
+    return max([*(s.generation for s in statuses), *committed, *former], default=0)
 
 
 class SilenceClock:

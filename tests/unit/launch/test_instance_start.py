@@ -192,5 +192,12 @@ def test_process_that_was_not_asked_to_stop_has_failed(known: InstanceStatus, fa
         assert former.heard_at_ms == 1_000
 
 
+def test_generation_of_a_failed_process_is_known_although_the_assignment_topic_was_lost() -> None:
+    former = failed_process(view_of(None, instance("a", state=InstanceState.ENDED, generation=5)), "a")
+
+    assert former is not None
+    assert former.generation == 5
+
+
 def test_first_start_follows_no_failure() -> None:
     assert failed_process(view_of(None), "a") is None

@@ -17,7 +17,7 @@ from airflow_provider.changelog.replica import Replica
 from airflow_provider.changelog.writer import ConsumerGroup
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.status import Role, TaskState, TaskStatus
-from airflow_provider.errors import ConfigurationError, FencedError, TopicMismatchError
+from airflow_provider.errors import ConfigurationError, OvertakenError, TopicMismatchError
 from airflow_provider.failpoint import FailPoints
 from airflow_provider.launch.instance_settings import InstanceSettings
 from airflow_provider.streaming.operations.batch import Changes
@@ -187,9 +187,13 @@ class Task:
         return self.state is TaskState.RESTORING and self.replica.reached_end and self.replica.lag_records == 0
 
     def complete_restoration(self) -> None:
-        """Step 4: go on from the last commit, unless a later owner made it, or a job that this one would misread."""
+        """Step 4: go on from the last commit, unless this job would misread it or another owner made it since.
+
+        Since is also in this very generation: where the assignment topic was lost, its numbers come again.
+        """
         record = self.commit_record
-        if record is None or record.generation <= self.plan.generation:
+        own = (self.plan.generation, self.settings.instance)
+        if record is None or record.generation < self.plan.generation or (record.generation, record.instance) == own:
             try:
                 signature = continued_signature(self.job, record)
             except (ConfigurationError, TopicMismatchError) as error:
@@ -207,7 +211,7 @@ class Task:
         self.committer.close()
         self._life.transition(
             TaskState.CLOSED,
-            FencedError(
+            OvertakenError(
                 f"Task {self.id} was given to {self.settings.instance!r} in generation {self.plan.generation}, but "
                 f"{record.instance!r} has committed in generation {record.generation}: nothing is written until a "
                 "newer assignment names this instance."

@@ -463,6 +463,17 @@ def test_lost_generation_is_followed_by_one_above_it_in_the_same_places() -> Non
     assert plan(lost, published(answer), closed, instance("b", generation=58)) == FailoverPlan((), None)
 
 
+def test_task_that_others_overtook_gets_a_later_generation_in_the_same_place_and_no_other_task_does() -> None:
+    lost = dataclasses.replace(gone(0, instance=""), kind=IncidentKind.GENERATION_LOST)
+    overtaken = active(0, TaskState.CLOSED, error="x", error_kind="OvertakenError", committed_generation=1)
+
+    answer = plan(lost, assigned("a b", "b a"), instance("a", overtaken, standby(1)), instance("b", active(1)))
+
+    assert [decision.action for decision in answer.decisions] == [Action.RENEW]
+    assert placed(published(answer)) == ["a b", "b a"]
+    assert [task.active_since for task in published(answer).tasks.values()] == [published(answer).generation, 1]
+
+
 def test_answer_to_something_else_follows_a_lost_generation_too_and_every_instance_takes_it_over() -> None:
     carried_out = instance("b", active(1), standby(0), generation=31)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.detection import detect
+from airflow_provider.control.failover.detection import detect, is_open
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind
 from airflow_provider.control.records.status import (
@@ -140,6 +140,20 @@ def test_generation_above_the_newest_assignment_means_that_it_was_lost(a: Instan
 
     assert incident.kind is IncidentKind.GENERATION_LOST
     assert "generation 57 was carried out" in incident.evidence
+
+
+def test_owner_that_waits_for_a_newer_assignment_than_the_newest_gets_one() -> None:
+    overtaken = active(0, TaskState.CLOSED, error="x", error_kind="OvertakenError", committed_generation=1)
+    fenced = active(1, TaskState.CLOSED, error="x", error_kind="FencedError", committed_generation=1)
+    waiting = instance("a", overtaken, standby(1)), instance("b", fenced, standby(0))
+
+    (incident,) = found(*waiting)
+
+    assert (incident.kind, incident.tasks) == (IncidentKind.GENERATION_LOST, (TaskId(0, 0),))
+    assert "task(s) 0_0 were given in a generation in which others had committed" in incident.evidence
+    statuses = {status.instance: status for status in waiting}
+    assert is_open(incident, ASSIGNMENT, statuses)
+    assert not is_open(incident, ASSIGNMENT.next(ASSIGNMENT.tasks, "renewed", 1, incident.tasks), statuses)
 
 
 def test_instance_that_nobody_assigned_anything_is_no_incident() -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.records.status import InstanceState
-from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness, may_be_starting
+from airflow_provider.control.records.status import FormerProcess, InstanceState, TaskState
+from airflow_provider.control.topics.liveness import Liveness, Timeouts, highest_generation, liveness, may_be_starting
 from airflow_provider.errors import ConfigurationError
-from tests.builders import instance
+from tests.builders import active, instance
 
 TIMEOUTS = Timeouts(5.0, 120.0)
 
@@ -43,3 +43,13 @@ def test_claimed_launch_may_be_under_way_until_the_start_timeout() -> None:
     assert may_be_starting(claim, 1_119_999, TIMEOUTS)
     assert not may_be_starting(claim, 1_120_000, TIMEOUTS)
     assert not may_be_starting(instance("a", incarnation=1_000_000), 1_000_001, TIMEOUTS)
+
+
+def test_generation_that_any_instance_has_known_counts_also_once_it_ended() -> None:
+    former = FormerProcess(incarnation=1, state=InstanceState.ENDED, heard_at_ms=0, generation=5, how="killed")
+
+    assert highest_generation([]) == 0
+    assert highest_generation([instance("a", generation=3)]) == 3
+    assert highest_generation([instance("a", state=InstanceState.ENDED, generation=4), instance("b")]) == 4
+    assert highest_generation([instance("a", state=InstanceState.STARTING, former=former)]) == 5
+    assert highest_generation([instance("a", active(0, TaskState.RESTORING, committed_generation=6))]) == 6

@@ -30,7 +30,7 @@ from airflow_provider.streaming.worker.tasks import key_lookup
 from airflow_provider.streaming.worker.tasks.key_lookup import look_up
 from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing import JobTester
-from tests.unit.testing.operations import OPERATIONS
+from tests.unit.testing.operations import OPERATIONS, Operation
 
 ORDERS = stream("orders", schema="customer STRING, product STRING, amount BIGINT, at BIGINT", key="customer")
 TIMED = stream(
@@ -74,7 +74,13 @@ def parsed(states: Iterable[KeptState]) -> list[tuple[str, Any]]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_lookup_finds_what_every_operation_keeps_of_a_key(name: str) -> None:
-    operation, seed = OPERATIONS[name], random.SystemRandom().randrange(2**32)
+    operation = OPERATIONS[name]
+    # A draw may end with every key deleted: then it shows nothing, and another is drawn.
+    assert any(lookups_find_what_is_kept(operation, random.SystemRandom().randrange(2**32)) for _ in range(5))
+
+
+def lookups_find_what_is_kept(operation: Operation, seed: int) -> bool:
+    """Whether anything was kept, or could be."""
     print(f"seed {seed}")
     with JobTester(operation.job) as tester:
         tester.pipe_inputs(operation.records(seed, 40))
@@ -86,8 +92,7 @@ def test_lookup_finds_what_every_operation_keeps_of_a_key(name: str) -> None:
                 assert (answer.problem, answer.complete) == (None, True)
                 assert parsed(answer.states) == parsed(states)
             assert ask(task, "nobody").states == ()
-
-    assert any(kept.values()) or not tasks
+    return any(kept.values()) or not tasks
 
 
 @pytest.fixture

@@ -109,15 +109,18 @@ def test_promotion_of_a_standby(bench: Bench, log: InMemoryLog) -> None:
     assert status.owned_at_ms is not None
 
 
-def test_promotion_finds_that_a_later_owner_has_committed_and_writes_nothing(bench: Bench, log: InMemoryLog) -> None:
-    commit_elsewhere(log, 0, 5, k=1)
+@pytest.mark.parametrize("generation", [5, 2], ids=["later", "the-same-of-a-lost-topic"])
+def test_promotion_finds_that_another_has_committed_since_and_writes_nothing(
+    bench: Bench, log: InMemoryLog, generation: int
+) -> None:
+    commit_elsewhere(log, 0, generation, k=1)
 
     bench.hold(active(0, 2))
 
     status = held(bench).status()
-    assert (status.state, status.error_kind) == (TaskState.CLOSED, "FencedError")
-    assert "'other' has committed in generation 5" in str(status.error)
-    assert status.committed_generation == 5
+    assert (status.state, status.error_kind) == (TaskState.CLOSED, "OvertakenError")
+    assert f"'other' has committed in generation {generation}" in str(status.error)
+    assert status.committed_generation == generation
     assert bench.writers[0].closed
     assert held(bench).fenced_for_s == 0.0, "it waits for a newer assignment, however long that takes"
 
@@ -137,7 +140,7 @@ def test_demotion_of_an_active_follows_from_its_position(bench: Bench, log: InMe
 
 
 def test_fenced_task_waits_and_fences_again(bench: Bench, log: InMemoryLog) -> None:
-    bench.hold(active(0))
+    bench.hold(active(0, 2))
     commit_elsewhere(log, 0, 1, k=3)
     with pytest.raises(FencedError) as fenced:
         held(bench).write(result(b"1", 5), GROUP)
