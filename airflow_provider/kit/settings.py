@@ -88,7 +88,7 @@ class BrokerSettings:
             "offsets.topic.num.partitions": "4",
             "transaction.state.log.num.partitions": "4",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(self.transaction_sweep_ms),
-            # What is tried has times of its own: by default the first look, 30 s after the start, takes what is a week old.
+            # What is tried has times of its own: by default the first look, after 30 s, takes what is a week old.
             "log.retention.ms": "-1",
             "log.cleaner.backoff.ms": str(self.cleaner_backoff_ms),
             "log.cleaner.dedupe.buffer.size": str(16 * _MIB),  # 128 MiB of the heap by default
