@@ -32,7 +32,7 @@ def test_outdated_owner_processes_nothing_and_the_rightful_one_goes_on(
         with closing(Slot(old.plan(active(0)))) as outdated:
             woken = the_only(outdated.call(old.plan(active(0)), (), False))
             outdated.call(old.plan(active(0)), record_batches((0, third)), False)
-            assert (woken.state, woken.error_kind) == (TaskState.CLOSED, "FencedError")
+            assert (woken.state, woken.error_kind) == (TaskState.CLOSED, "OvertakenError")
 
             fenced = the_only(rightful.call(new.plan(active(0, 2)), record_batches((0, third)), False))
             assert (fenced.state, fenced.error_kind) == (TaskState.CLOSED, "FencedError")

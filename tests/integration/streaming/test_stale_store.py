@@ -95,7 +95,7 @@ def recreate(application: Application, topic: str) -> None:
 @pytest.fixture(params=[active, standby], ids=["active", "standby"])
 def task(request: pytest.FixtureRequest) -> TaskPlan:
     kind: Callable[[int, int], TaskPlan] = request.param
-    return kind(0, 2)
+    return kind(0, 3)
 
 
 def is_ready(status: TaskStatus) -> bool:
@@ -187,9 +187,9 @@ def test_store_before_the_start_of_a_cut_changelog_is_restored(task: TaskPlan, t
     application = truncated
     plans = process_first(application)
     other = application.instance("i2")
-    with closing(Slot(other.plan(active(0)))) as slot:
-        slot.call(other.plan(active(0)), (), False)
-        slot.call(other.plan(active(0)), record_batches((0, SECOND)), False)
+    with closing(Slot(other.plan(active(0, 2)))) as slot:
+        slot.call(other.plan(active(0, 2)), (), False)
+        slot.call(other.plan(active(0, 2)), record_batches((0, SECOND)), False)
     end = records_of(application.connection.bootstrap_servers, application.changelog)[-1].offset
     delete_records(application, end - 1)
 
