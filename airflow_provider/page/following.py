@@ -264,6 +264,7 @@ class Followers:
             if followed is None or not followed.lives or followed.application != application:
                 if followed is not None:
                     followed.stop()
+                self._by_id = {id_: one for id_, one in self._by_id.items() if one.lives}  # what was deleted ends too
                 self._by_id[application.id] = followed = FollowedApplication(application, self._connect)
         return followed.answers(closely=closely)
 
