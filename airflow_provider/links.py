@@ -61,7 +61,8 @@ class SparkUiLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The URL; empty where none is known, and there is no button."""
         handle: InstanceHandle | None = getattr(operator, "linked_instance", None)
-        return (handle.ui_url if handle is not None else None) or ""
+        url = (handle.ui_url if handle is not None else None) or ""
+        return url if url.startswith(("http://", "https://")) else ""  # whoever may send heartbeats gave it
 
 
 _SECTION: Final = "stateful_streams"

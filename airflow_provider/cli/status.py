@@ -58,7 +58,7 @@ def _act(asked: argparse.Namespace) -> int:
     history = known_history(cluster, asked.application_id)
     if history is None:
         say("the history could not be read: the RTO is predicted by defaults, and the last one is not known")
-    state = _completed(asked, state, history or (), known_metrics(cluster, asked.application_id))
+    state = _completed(asked, state, history or (), known_metrics(cluster, asked.application_id) or ())
     print(_text(asked, state, indent=2))
     return ExitStatus.NO if asked.check and state.problems else ExitStatus.FINE
 
@@ -113,18 +113,18 @@ def _watch(asked: argparse.Namespace, cluster: KafkaConnection, reader: ControlR
     heartbeats, watcher = HeartbeatWatch(timeouts), WatcherWatch()
     view = reader.read_to_end()
 
-    def known() -> tuple[Sequence[HistoryRecord] | None, Sequence[MetricsRecord]]:
+    def known() -> tuple[Sequence[HistoryRecord] | None, Sequence[MetricsRecord] | None]:
         return known_history(cluster, asked.application_id), known_metrics(cluster, asked.application_id)
 
-    (read, metrics), known_at = known(), time.monotonic()
-    history = read or ()
+    (read, of_now), known_at = known(), time.monotonic()
+    history, metrics = read or (), of_now or ()
     try:
         with interruptible(signal.SIGINT):
             while True:
                 now = time.monotonic()
                 if now - known_at > _HISTORY_EVERY_S:
-                    (read, metrics), known_at = known(), now
-                    history = read or history
+                    (read, of_now), known_at = known(), now
+                    history, metrics = read or history, of_now or metrics
                 state = ApplicationState(view, heartbeats.silent(view, now), watched=watcher.watched(view, now))
                 text = _text(asked, _completed(asked, state, history, metrics))
                 if asked.json:

@@ -57,6 +57,8 @@ def card(
     active = [task for task in reported if task.role is Role.ACTIVE]
     copies = [task for task in reported if task.role is Role.STANDBY]
     assignment = state.view.assignment
+    given = {(id_, name) for id_, task in assignment.tasks.items() for name in task.standbys} if assignment else set()
+    warm = sum(task.ready and (task.task, status.instance) in given for task, status in state.copies)
     most = min(application.num_standby_replicas, max(0, len(state.instance_names) - 1))
     wanted = sum(max(most, len(task.standbys)) for task in assignment.tasks.values()) if assignment else 0
     drills = [one for one in history if one.kind is HistoryKind.DRILL and one.outcome is not HistoryOutcome.SKIPPED]
@@ -71,7 +73,7 @@ def card(
         "source_lag_records": _sum(task.source.lag_records for task in active),
         "records_per_s": round(sum(task.records_per_s for task in active), 1),
         "standby_lag_records": max((task.lag_records or 0 for task in copies), default=None),
-        "standbys_warm": sum(task.ready for task in copies),
+        "standbys_warm": warm,
         "standbys": wanted,
         "predicted_rto_ms": worst_rto_ms(state.predicted.values()),
         "predicted_by_default": not any(one.phases.failovers for one in state.predicted.values()),
@@ -133,20 +135,31 @@ def trend(
     )
     ahead = known.lines()
     unknown = len(every.lines()) - len(ahead)
-    minutes: dict[int, dict[str, float]] = {}
+    # By minute, and by task or instance: two may speak of it in one minute, and the last is right.
+    rates: dict[tuple[int, str], float] = {}
+    lags: dict[tuple[int, str], float] = {}
+    disks: dict[tuple[int, str], float] = {}
     before: dict[tuple[str, int, str], tuple[int, int]] = {}
     for record in records:
-        point = minutes.setdefault(record.at_ms // 60_000, {})
+        minute = record.at_ms // 60_000
         for task in record.tasks:
             if task.role is not Role.ACTIVE:
                 continue
             key = (record.instance, record.incarnation, str(task.task))
-            at_ms, processed = before.get(key, (record.at_ms, task.processed_records))
+            of = (minute, str(task.task))
+            lags[of] = task.source_lag_records or 0
+            if key in before:
+                at_ms, processed = before[key]
+                rates[of] = max(0, task.processed_records - processed) * 1000 / max(1, record.at_ms - at_ms)
+            else:
+                rates.setdefault(of, 0.0)
             before[key] = (record.at_ms, task.processed_records)
-            rate = max(0, task.processed_records - processed) * 1000 / max(1, record.at_ms - at_ms)
-            point["records_per_s"] = point.get("records_per_s", 0.0) + rate
-            point["source_lag_records"] = point.get("source_lag_records", 0) + (task.source_lag_records or 0)
-        point["disk_used_bytes"] = point.get("disk_used_bytes", 0) + record.disk_used_bytes
+        disks[minute, record.instance] = record.disk_used_bytes
+    minutes: dict[int, dict[str, float]] = {}
+    for name, known_of in (("records_per_s", rates), ("source_lag_records", lags), ("disk_used_bytes", disks)):
+        for (minute, _), value in known_of.items():
+            point = minutes.setdefault(minute, {})
+            point[name] = point.get(name, 0.0) + value
     return {
         "points": [
             {"at_ms": minute * 60_000, **{name: round(value, 1) for name, value in point.items()}}

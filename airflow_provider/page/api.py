@@ -20,7 +20,9 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import Depends, FastAPI, Header, HTTPException
-from fastapi.responses import FileResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.requests import Request
+from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from airflow_provider.control.lookup.asking import look_up, value_text
@@ -61,6 +63,13 @@ app = FastAPI(title="Stateful streams", docs_url=None, redoc_url=None, openapi_u
 known = KnownApplications(read_applications)
 followers = Followers(_connect)
 atexit.register(followers.close)
+
+
+@app.exception_handler(RequestValidationError)
+def not_valid(_: Request, error: RequestValidationError) -> JSONResponse:
+    """What is wrong, without what was sent: that may be no JSON that can be sent back, or somebody's key."""
+    said = [{name: one[name] for name in ("loc", "msg", "type")} for one in error.errors()]
+    return JSONResponse({"detail": said}, 422)
 
 
 def readable_applications(user: GetUserDep) -> dict[str, Application]:
@@ -131,7 +140,7 @@ def lookup(one: ReadableApplication, user: GetUserDep, asked: LookupRequest) -> 
     if not _looking_up.acquire(blocking=False):
         raise HTTPException(429, "Too many keys are being looked up: ask again in some seconds.")
     try:
-        log.info("%s looks up a key in store %r of %r", user.get_name(), asked.store, one.id)
+        log.info("%r looks up a key in store %r of %r", user.get_name(), asked.store, one.id)
         found = look_up(_connect(one.kafka_conn_id), one.id, asked.key, asked.store)
     except StatefulStreamsError as error:
         raise HTTPException(_status_of(error), str(error)) from error

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from airflow_provider.control.records.job_description import JobDescription, TopicKind
 from airflow_provider.control.topics.span_reader import SpanReader
-from airflow_provider.errors import StatefulStreamsError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.names import ERROR_HEADER
 
@@ -16,13 +16,19 @@ _TIMEOUT_S: Final = 3.0
 def newest_dead_letters(connection: KafkaConnection, job: JobDescription | None) -> list[dict[str, Any]]:
     """Of each dead-letter topic how many records it holds, and of the newest the task and the error, not its value.
 
-    A topic that cannot be read has ``problem`` instead.
+    A topic that cannot be read has ``problem`` instead, and where no broker answered for one, so have those after it.
     """
-    found = []
+    found, away = list[dict[str, Any]](), None
     for topic in () if job is None else job.topics:
         if topic.kind is TopicKind.DEAD_LETTERS and job is not None:
+            if away is not None:
+                found.append({"topic": topic.name, "problem": away})
+                continue
             try:
                 found.append(_newest(connection, job.application_id, topic.name, topic.partitions or 1))
+            except BrokerUnreachableError as error:
+                away = f"not asked for now: {error}"
+                found.append({"topic": topic.name, "problem": str(error)})
             except StatefulStreamsError as error:
                 found.append({"topic": topic.name, "problem": str(error)})
     return found

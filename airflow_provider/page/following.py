@@ -16,7 +16,7 @@ import msgspec
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
 from airflow_provider.control.overview.application_state import ApplicationState
-from airflow_provider.control.overview.records import known_history, known_metrics
+from airflow_provider.control.overview.records import METRICS_MS, known_history, known_metrics
 from airflow_provider.control.overview.verdict import Step, step_of_error
 from airflow_provider.control.overview.watches import HeartbeatWatch, WatcherWatch
 from airflow_provider.control.records.history import HistoryRecord
@@ -46,6 +46,9 @@ _TRY_AGAIN_S: Final = 5.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
 _CONFIRM_S: Final = 5.0
+_OLD_S: Final = 20.0
+"""What was seen before is not shown any more: a broker that does not answer is waited for, topic by topic."""
+_BEING_READ: Final = "It is being read."
 _TREND_MS: Final = 3 * 3_600_000
 
 
@@ -100,7 +103,7 @@ class FollowedApplication:
         self._connect, self._idle_s = connect, idle_s
         self._asked_at, self._details_asked_at = time.monotonic(), -math.inf
         self._stopped = threading.Event()
-        self._answers = Answers.unknown(application, "It is being read.")
+        self._publish(Answers.unknown(application, _BEING_READ))
         self._thread = threading.Thread(target=self._run, name=f"page-{application.id}", daemon=True)
         self._thread.start()
 
@@ -118,7 +121,12 @@ class FollowedApplication:
         self._asked_at = time.monotonic()
         if closely:
             self._details_asked_at = self._asked_at
+        if self.lives and self._asked_at - self._published_at > _OLD_S:
+            return Answers.unknown(self.application, f"Nothing new was read of it for {_OLD_S:.0f} s", Step.BROKERS)
         return self._answers
+
+    def _publish(self, answers: Answers) -> None:
+        self._answers, self._published_at = answers, time.monotonic()
 
     def stop(self) -> None:
         """End it soon."""
@@ -138,14 +146,14 @@ class FollowedApplication:
                 self._follow()
             except TopicMissingError as error:
                 why = f"It was not deployed yet, or its topics are gone: {error}"
-                self._answers = Answers.unknown(self.application, why, Step.DEPLOY)
+                self._publish(Answers.unknown(self.application, why, Step.DEPLOY))
             except StatefulStreamsError as error:
                 step = step_of_error(type(error).__name__)
-                self._answers = Answers.unknown(self.application, str(error), step)
+                self._publish(Answers.unknown(self.application, str(error), step))
             except Exception as error:  # a thread that ended without a word would show what was so long ago
                 log.exception("Following %s failed", self.application.id)
                 why = f"The page could not read it ({type(error).__name__}): see the API server's log"
-                self._answers = Answers.unknown(self.application, why)
+                self._publish(Answers.unknown(self.application, why))
             if not self._over:
                 self._stopped.wait(_TRY_AGAIN_S)
 
@@ -162,6 +170,10 @@ class FollowedApplication:
                 due = now - read.at > _READ_EVERY_S or more
                 if due or _incidents(view) != read.incidents:
                     read = self._read(connection, view, read)
+                if not heartbeats.known(view, now):  # what was said last may be long ago
+                    self._publish(Answers.unknown(application, _BEING_READ))
+                    reader.poll(0.5)
+                    continue
                 silent = heartbeats.silent(view, now)
                 if silent:  # where no broker answers, that says nothing of an instance
                     reader.read_to_end(_CONFIRM_S)
@@ -176,7 +188,7 @@ class FollowedApplication:
                 )
                 with _ONE_AT_A_TIME:
                     since_ms = not_safe_since_ms(state, since_ms)
-                    self._answers = answers_of(application, state, read, since_ms, closely=self._closely)
+                    self._publish(answers_of(application, state, read, since_ms, closely=self._closely))
                 while (left_s := now + self._look_every_s - time.monotonic()) > 0 and not self._over:
                     reader.poll(min(left_s, 0.5))
 
@@ -193,7 +205,7 @@ class FollowedApplication:
         read = known_history(connection, self.application.id)
         history = before.history if read is None else read
         if not self._closely:  # hours of figures are much to read for a card
-            metrics = known_metrics(connection, self.application.id)
+            metrics = self._metrics(connection, before)
             return dataclasses.replace(
                 before,
                 history=history,
@@ -205,7 +217,7 @@ class FollowedApplication:
         topics, topics_at = before.topics, before.topics_at
         if time.monotonic() - topics_at > _TOPICS_EVERY_S or view.job != before.topics_of:
             topics, topics_at = known_topic_findings(connection, view), time.monotonic()
-        metrics = known_metrics(connection, self.application.id, _TREND_MS)
+        metrics = self._metrics(connection, before, _TREND_MS)
         return Read(
             history,
             metrics,
@@ -217,6 +229,12 @@ class FollowedApplication:
             closely=True,
             incidents=_incidents(view),
         )
+
+    def _metrics(
+        self, connection: KafkaConnection, before: Read, within_ms: int = METRICS_MS
+    ) -> Sequence[MetricsRecord]:
+        found = known_metrics(connection, self.application.id, within_ms)
+        return before.metrics if found is None else found
 
 
 def answers_of(

@@ -102,6 +102,13 @@ def test_ui_is_where_the_instance_says(ui_url: str | None) -> None:
     assert SparkUiLink().get_link(sensor, ti_key=NO_KEY) == (ui_url or "")
 
 
+def test_address_that_is_no_page_is_no_link() -> None:
+    sensor = InstanceStateSensor(task_id="up", application_id="app", instance="a")
+    sensor.linked_instance = InstanceHandle.of(instance("a", ui_url="javascript:alert(1)"))
+
+    assert SparkUiLink().get_link(sensor, ti_key=NO_KEY) == ""
+
+
 def test_before_an_instance_is_known_there_is_no_button() -> None:
     sensor = InstanceStateSensor(task_id="up", application_id="app", instance="a")
 

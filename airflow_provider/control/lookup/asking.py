@@ -101,7 +101,12 @@ def stands(found: FoundCopy) -> str:
 
 def value_text(value: str | None) -> str:
     """A value as it is shown: all digits of a number that a browser's own would cut."""
-    return "too large to be shown" if value is None else msgspec.json.format(value, indent=2)
+    if value is None:
+        return "too large to be shown"
+    try:
+        return msgspec.json.format(value, indent=2)
+    except msgspec.DecodeError:  # who answered is no instance of this version
+        return value
 
 
 def look_up(
@@ -200,9 +205,10 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
     Args:
         waited_s: since the question was put.
     """
-    if any(answer.refusal is not None for answer in answers):
-        return True
     copies, busy = _copies(answers), _problems(answers)
+    refusals = _refusals(answers)
+    if waited_s >= _OTHERS_S and not copies and refusals.keys() & _holders(tasks):
+        return True
     owners = {task: _owner(tasks, copies.get(task, {}), task) for task in tasks}
     if waited_s >= _OTHERS_S and any(name is not None and copies[task][name].states for task, name in owners.items()):
         return True
@@ -211,7 +217,7 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
         of = copies.get(task, {})
         if owners[task] is not None:
             return True
-        if set(who.holders) <= of.keys() | busy.keys():
+        if set(who.holders) <= of.keys() | busy.keys() | refusals.keys():
             return True
         # That a standby holds nothing says nothing.
         return waited_s >= _OTHERS_S and any(copy.states for copy in of.values())
@@ -223,13 +229,13 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
     """What the answers come to.
 
     Raises:
-        ConfigurationError: an instance says what is wrong with the question.
+        ConfigurationError: an instance that holds a task says what is wrong with the question, and none answers it. One
+            that runs an earlier version of the job may not know the store yet.
     """
-    copies = _copies(answers)
-    for answer in answers:
-        if answer.refusal is not None:
-            raise ConfigurationError(answer.refusal)
-    busy = _problems(answers)
+    copies, refusals = _copies(answers), _refusals(answers)
+    if not copies and (refused := sorted(refusals.keys() & _holders(tasks))):
+        raise ConfigurationError(refusals[refused[0]])
+    busy = _problems(answers) | refusals
     found: dict[TaskId, FoundCopy] = {}
     absent: list[TaskId] = []
     unknown: dict[TaskId, str] = {}
@@ -244,10 +250,20 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
         elif not of[best].complete:
             unknown[task] = f"{best} found nothing of it, and did not get through its store in time"
         elif best != owner:
-            unknown[task] = f"{best} holds nothing of it, and its owner did not answer"
+            active = tasks.get(task, TaskAssignment(None)).active
+            owner_is = "does not run it yet" if best == active else "did not answer"
+            unknown[task] = f"{best} holds nothing of it, and its owner {owner_is}"
         else:
             absent.append(task)
     return Lookup(store=question.store, key=question.key, found=found, absent=tuple(absent), unknown=unknown)
+
+
+def _holders(tasks: Mapping[TaskId, TaskAssignment]) -> set[str]:
+    return {name for who in tasks.values() for name in who.holders}
+
+
+def _refusals(answers: Iterable[Answer]) -> dict[str, str]:
+    return {answer.instance: answer.refusal for answer in answers if answer.refusal is not None}
 
 
 def _problems(answers: Iterable[Answer]) -> dict[str, str]:

@@ -30,6 +30,9 @@ from airflow_provider.control.records.status import (
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
+_FAR_BEHIND_S: Final = 60.0
+"""A standby that lags for longer than this is not what a failover should wait for."""
+
 
 @dataclass(frozen=True)
 class ApplicationState:
@@ -54,8 +57,8 @@ class ApplicationState:
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
         """By task that has an active instance, what its failure would cost now."""
-        healthy = [name for name in self.view.healthy(Timeouts()) if name not in self.silent]
-        return predict_rto(self.view, self.history, healthy)
+        living = sorted(name for name, status in self.view.statuses.items() if self._lives(status))
+        return predict_rto(self.view, self.history, living)
 
     @cached_property
     def measured_ms(self) -> dict[TaskId, int]:
@@ -73,6 +76,10 @@ class ApplicationState:
         # What a watcher said that lives no more may be long over.
         unanswered = unanswered_problems(self.view) if self.watched else ()
         found = [Finding(line, Word.STANDING_STILL, Step.NO_FAILOVER) for line in unanswered]
+        found += [
+            Finding(f"the record under {key.decode(errors='replace')!r} cannot be read here{_because(why)}")
+            for key, why in sorted(self.view.unreadable.items())
+        ]
         assignment = self.view.assignment
         if assignment is None:
             nothing = Finding("nothing is assigned yet", Word.STANDING_STILL, Step.DEPLOY)
@@ -275,6 +282,9 @@ class ApplicationState:
             text = f"task {task_id}: no warm standby on {name}{_because(progress)}"
             step = of_gone or step_of_error(copy.error_kind if copy else None) or Step.LAG
             return [Finding(text, step=step)]
+        if (copy.lag_s or 0) > _FAR_BEHIND_S:
+            far = f"{copy.lag_records or 0:,} changelog records behind, {copy.lag_s:.0f} s"
+            return [Finding(f"task {task_id}: the standby on {name} is far behind: {far}", step=Step.LAG)]
         return []
 
     def _overloaded(self, assignment: Assignment) -> list[Finding]:

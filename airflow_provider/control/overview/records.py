@@ -15,7 +15,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 
 _HISTORY_MS: Final = 180 * 86_400_000
 _HISTORY_S: Final = 5.0
-_METRICS_MS: Final = LATELY_MS + 180_000
+METRICS_MS: Final = LATELY_MS + 180_000
 """With a record that is older than what is looked at."""
 
 
@@ -30,10 +30,10 @@ def known_history(cluster: KafkaConnection, application_id: str) -> tuple[Histor
 
 
 def known_metrics(
-    cluster: KafkaConnection, application_id: str, within_ms: int = _METRICS_MS
-) -> tuple[MetricsRecord, ...]:
-    """The metrics of the last minutes; empty where the application has none, or they could not be read soon."""
+    cluster: KafkaConnection, application_id: str, within_ms: int = METRICS_MS
+) -> tuple[MetricsRecord, ...] | None:
+    """The metrics of the last minutes; None where the application has none, or they could not be read soon."""
     try:
         return read_metrics(cluster, application_id, since=now_ms() - within_ms, timeout_s=_HISTORY_S)
     except (TopicMissingError, BrokerUnreachableError, ConfigurationError):
-        return ()
+        return None

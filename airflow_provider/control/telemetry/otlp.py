@@ -175,6 +175,7 @@ def _keep(record: logging.LogRecord) -> bool:
 
 def without_secrets(text: str) -> str:
     """A client's text without what a URL may carry (a login, a path, a query), and without addresses of objects."""
+    text = re.sub(r"(?:Failed to parse|Invalid URL)\b.*", "the endpoint is no URL", text, flags=re.DOTALL)
     text = re.sub(r"(?<=//)[^/@\s]*@", "", text)
     text = re.sub(r" with url: \S+|\?[^\s'\")]*", "", text)
     return re.sub(r"<?[\w.]+(?: object)? at 0x[0-9a-f]+>?(?:: )?", "", text)

@@ -145,7 +145,14 @@ class TracePush(RepeatedLook):
         self._send = self._send or self._connect()
         records = {history_value(record): record for record in self._history(now_ms() - _DAY_MS)}
         self._sent &= records.keys()
+        refused: Exception | None = None
         for value, record in records.items():
-            if value not in self._sent:
+            if value in self._sent:
+                continue
+            try:
                 self._send(spans_of(record))
                 self._sent |= {value}
+            except Exception as error:  # one that nobody takes holds up no other
+                refused = refused or error
+        if refused is not None:
+            raise refused

@@ -135,6 +135,8 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
             if view.assignment is not None and read.generation <= view.assignment.generation:
                 return False
             view.assignment = read
+        case InstanceStatus() if read.instance != name:
+            return False
         case InstanceStatus():
             known = view.statuses.get(read.instance)
             if known is not None and _outdated(read, known, claimed=kind == "claim"):

@@ -77,6 +77,27 @@ def test_application_is_followed_from_before_its_first_deployment_on(
     assert said(followed)["word"] == "degraded"  # nobody watches
 
 
+def test_application_whose_instances_all_died_while_nobody_looked_is_never_called_safe(
+    bootstrap_servers: str, application_id: str, follow: Callable[..., FollowedApplication]
+) -> None:
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure(control_specs(application_id))
+    publish_by(connection, application_id, lambda own: own.publish(assigned("a b", application_id=application_id)))
+    for status in (instance("a", active(0)), instance("b", standby(0))):
+        write_control(connection, application_id, dataclasses.replace(status, application_id=application_id))
+    watcher = Watcher(application_id=application_id, host="h9", pid=5, began_at_ms=1_000, sent_at_ms=1_000)
+    write_control(connection, application_id, watcher)
+
+    followed, words = follow(Application(id=application_id, dags={}), lambda _: connection), set[str]()
+
+    def red() -> bool:
+        words.add(said(followed)["word"])
+        return "standing still" in words
+
+    wait_until(red, 60, "it to see that they are silent")
+    assert words == {"unknown", "standing still"}
+
+
 def test_topics_are_looked_at_when_somebody_looks_closely_and_when_the_job_changes(
     bootstrap_servers: str, application_id: str, follow: Callable[..., FollowedApplication]
 ) -> None:

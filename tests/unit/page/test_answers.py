@@ -203,6 +203,24 @@ def test_rate_of_a_minute_is_what_was_processed_since_the_one_before_by_the_same
     assert found["ahead"] == ["no forecast yet of 2 more: there are too few records"]
 
 
+def test_task_that_moves_within_a_minute_is_counted_once_in_it_and_so_are_two_looks_at_a_disk() -> None:
+    moved = dataclasses.replace(minute(125_000, 0), instance="b")
+    records = [minute(60_001, 0), minute(120_000, 600), minute(179_999, 1_200), moved]
+    records = [dataclasses.replace(record, disk_used_bytes=100) for record in records]
+
+    last = trend(ORDERS, records, (), 200_000)["points"][-1]
+
+    assert (last["source_lag_records"], last["disk_used_bytes"], round(last["records_per_s"])) == (4, 200, 10)
+
+
+def test_copy_that_is_not_assigned_is_no_warm_standby() -> None:
+    view = view_of(assigned("a b"), instance("a", active(0)), instance("b"), instance("c", standby(0)))
+
+    found = card(ORDERS, state_of(view), ())
+
+    assert (found["standbys_warm"], found["standbys"]) == (0, 1)
+
+
 def test_all_of_it_is_json() -> None:
     state = state_of(whole(), history=(drill(1, HistoryOutcome.PASSED),))
 

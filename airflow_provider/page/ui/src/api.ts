@@ -5,6 +5,9 @@ import type { LookupAnswer } from "./types";
 /** An address below that of Airflow's UI, which may lie below a path. */
 export const address = (path: string): string => new URL(path, document.baseURI).href;
 
+/** A request that nobody answers for so long has failed. */
+const PATIENCE_MS = 15_000;
+
 export interface Polled<T> {
   data: T | undefined;
   /** Why the last request failed, though an earlier one may have been answered. */
@@ -37,7 +40,7 @@ export function usePolled<T>(path: string, everyMs: number): Polled<T> {
           const headers: HeadersInit = tag.current === null ? {} : { "If-None-Match": tag.current };
           const answer = await fetch(address(`stateful-streams/api/${path}`), {
             headers,
-            signal: cut.signal,
+            signal: AbortSignal.any([cut.signal, AbortSignal.timeout(PATIENCE_MS)]),
             cache: "no-store",
           });
           if (answer.ok) {

@@ -16,8 +16,12 @@ export function duration(inSeconds: number): string {
 
 export const ago = (atMs: number): string => `${duration(Math.max(0, Date.now() - atMs) / 1000)} ago`;
 
-export const time = (atMs: number | null | undefined): string =>
-  atMs === null || atMs === undefined ? "-" : `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+/** The number where no calendar has it, as the command line shows what another program wrote. */
+export function time(atMs: number | null | undefined): string {
+  if (atMs === null || atMs === undefined) return "-";
+  const date = new Date(atMs);
+  return Number.isNaN(date.valueOf()) ? `${atMs} ms` : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
 
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined) return "-";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import deque
 from typing import Final
 
 from airflow_provider.changelog.commit_record import CommitRecord
@@ -28,6 +29,7 @@ _MOST_TIMES: Final = 5_000
 _MOST_BYTES: Final = 128 << 10
 """Of an answer, which has to fit into a record of Kafka."""
 _LAST: Final = b"\xff" * (PREFIX_BYTES + 1)
+_FIRST_TIME: Final = time_of(bytes(PREFIX_BYTES))
 
 
 def look_up(task: Task, group: bytes, until: float) -> CopyAnswer:
@@ -112,11 +114,40 @@ def _pairs(
 
 
 def _times(replica: Replica, until: float) -> tuple[list[int], bool]:
-    """The times that the keys of a store begin with, ascending, and whether these are all."""
-    found = list[int]()
-    while len(found) < _MOST_TIMES and time.monotonic() <= until:
-        pair = next(replica.range(time_prefix(found[-1] + 1) if found else b"", _LAST), None)
-        if pair is None:
-            return found, True
-        found.append(time_of(pair[0]))
-    return found, False
+    """The newest times that the keys of a store begin with, ascending, and whether these are all.
+
+    A store is read forwards only: from further and further before its last time, twice as far each time.
+    """
+    newest = _last_time(replica)
+    found, end, back = list[int](), newest + 1, 1
+    while end > _FIRST_TIME:
+        begin, room = max(_FIRST_TIME, newest - back), _MOST_TIMES - len(found)
+        earlier, number, time_ms = deque[int](maxlen=room), 0, _time_from(replica, begin)
+        while time_ms is not None and time_ms < end:
+            if time.monotonic() > until:
+                return found, False  # the newest of these are missing
+            earlier.append(time_ms)
+            number, time_ms = number + 1, _time_from(replica, time_ms + 1)
+        found[:0] = earlier
+        if number > room:
+            return found, False
+        end, back = begin, 2 * back
+    return found, True
+
+
+def _time_from(replica: Replica, time_ms: int) -> int | None:
+    """The first time from one on; None where there is none."""
+    pair = next(replica.range(time_prefix(time_ms), _LAST), None)
+    return None if pair is None else time_of(pair[0])
+
+
+def _last_time(replica: Replica) -> int:
+    """The last of all; the first that there could be where the store is empty."""
+    low, high = _FIRST_TIME, -_FIRST_TIME
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (time_ms := _time_from(replica, middle)) is None:
+            high = middle
+        else:
+            low = time_ms
+    return low

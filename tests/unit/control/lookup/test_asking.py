@@ -86,10 +86,10 @@ def test_instance_that_was_told_nothing_of_a_takeover_is_no_owner() -> None:
 @pytest.mark.parametrize(
     ("copy", "why"),
     [
-        pytest.param(standby(FIRST), "b holds nothing of it, and its owner did not answer", id="standby"),
+        pytest.param(standby(FIRST), "b holds nothing of it, and its owner does not run it yet", id="still-a-standby"),
         pytest.param(
             dataclasses.replace(owner(FIRST), state=TaskState.OWNING),
-            "b holds nothing of it, and its owner did not answer",
+            "b holds nothing of it, and its owner does not run it yet",
             id="taking-over",
         ),
         pytest.param(
@@ -126,9 +126,28 @@ def test_why_nothing_is_known_of_a_task_is_said(who: TaskAssignment, answers: li
 def test_what_is_wrong_with_the_question_is_an_error() -> None:
     refusal = Answer(question="q", instance="a", refusal="The job has no store 'state', but 'other'")
 
-    assert settled(TASKS, [refusal], 0.0)
+    assert not settled(TASKS, [refusal], 0.0)
+    assert settled(TASKS, [refusal], LATE_S)
+    assert settled(TASKS, [refusal, dataclasses.replace(refusal, instance="b")], 0.0)
     with pytest.raises(ConfigurationError, match="no store 'state', but 'other'"):
         of([refusal])
+
+
+def test_one_that_does_not_know_the_store_yet_hides_no_answer_of_another() -> None:
+    refusal = Answer(question="q", instance="b", refusal="The job has no store 'state', but 'other'")
+    stranger = dataclasses.replace(refusal, instance="zz")
+
+    found = of([stranger, refusal, *said(a=owner(FIRST, *KEPT))])
+
+    assert list(found.found) == [FIRST]
+    assert found.unknown == {SECOND: "b: The job has no store 'state', but 'other'; a did not answer"}
+    assert not settled(TASKS, [stranger], LATE_S)
+
+
+def test_standby_alone_does_not_speak_for_its_owner() -> None:
+    found = of(said(a=standby(FIRST)), {FIRST: TaskAssignment("b", ("a",))})
+
+    assert found.unknown == {FIRST: "a holds nothing of it, and its owner did not answer"}
 
 
 @pytest.mark.parametrize(

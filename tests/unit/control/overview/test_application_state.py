@@ -57,6 +57,26 @@ def whole() -> ControlView:
     )
 
 
+def test_what_cannot_be_read_and_a_standby_that_is_far_behind_are_not_safe() -> None:
+    view = whole()
+    view.unreadable[b"assignment"] = "Format 2 is newer"
+    assert "the record under 'assignment' cannot be read here: Format 2 is newer" in ApplicationState(view).problems
+
+    far = view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0, 10_000_000, 7_200.0)))
+    assert "task 0_0: the standby on b is far behind: 10,000,000 changelog records behind, 7200 s" in (
+        ApplicationState(far).problems
+    )
+
+
+def test_prediction_goes_by_the_same_silence_as_the_rest() -> None:
+    view = whole()
+    view.newest_ms = 9_000  # both were heard eight seconds ago, and nobody calls them silent
+
+    predicted = ApplicationState(view).predicted
+    assert len(predicted) == 2
+    assert all(one.total_ms is not None and one.total_ms < 60_000 for one in predicted.values())
+
+
 def test_timers_of_active_tasks_are_shown_where_there_are_any() -> None:
     view = whole()
     assert "timers of" not in state_text(ApplicationState(view))

@@ -23,6 +23,17 @@ def test_instance_is_silent_once_no_other_heartbeat_came_for_too_long() -> None:
     assert heartbeats.silent(view, 110.0) == {"b"}
 
 
+def test_nothing_is_known_before_each_was_heard_again_or_was_silent_for_too_long() -> None:
+    view = view_of(assigned("a b"), instance("a", active(0)), instance("b", standby(0)))
+    heartbeats = HeartbeatWatch(TIMEOUTS)
+
+    assert not heartbeats.known(view, 100.0)
+    view.heard_at_ms["b"] = 3_000
+    assert not heartbeats.known(view, 101.0)
+    assert heartbeats.known(view, 105.1)
+    assert heartbeats.silent(view, 105.1) == {"a"}
+
+
 def test_instance_that_ended_is_not_silent() -> None:
     view = view_of(assigned("a"), instance("a", state=InstanceState.STOPPED))
     heartbeats = HeartbeatWatch(TIMEOUTS)

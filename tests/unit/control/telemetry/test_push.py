@@ -85,6 +85,14 @@ def test_refusal_is_told_by_its_reason_and_without_a_secret(
     assert SECRET not in str(refused.value) + caplog.text
 
 
+@pytest.mark.parametrize("address", [f"user:{SECRET}/x@127.0.0.1:1", f"127.0.0.1:99999/{SECRET}"])
+def test_endpoint_that_is_no_url_is_told_without_what_stands_in_it(address: str) -> None:
+    with pytest.raises(NotTakenError, match="the endpoint is no URL") as refused:
+        OtlpMetrics(f"http://{address}").send(SAMPLES)
+
+    assert SECRET not in str(refused.value)
+
+
 def test_endpoint_at_which_nobody_listens_is_told_once_and_without_a_secret(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

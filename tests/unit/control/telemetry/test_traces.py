@@ -175,6 +175,22 @@ def test_trace_that_is_not_taken_is_sent_again_and_holds_back_no_other() -> None
     assert [spans[0].attributes["incident.id"] for spans in sender.sent] == ["a/1/1", "b/1/1"]
 
 
+def test_trace_that_nobody_ever_takes_holds_back_no_other() -> None:
+    sender, bad = Sender(), dataclasses.replace(FAILOVER, id="bad/1/1")
+
+    def send(spans: Sequence[Span]) -> None:
+        if spans[0].attributes["incident.id"] == bad.id:
+            raise OSError("too large")
+        sender.send(spans)
+
+    push = TracePush(60.0, lambda _: [bad, FAILOVER], lambda: send)
+    for _ in range(2):
+        with pytest.raises(OSError, match="too large"):
+            push.look()
+
+    assert [spans[0].attributes["incident.id"] for spans in sender.sent] == [FAILOVER.id]
+
+
 def test_record_that_was_completed_is_sent_again_under_the_same_ids() -> None:
     sender, kept = Sender(), [dataclasses.replace(FAILOVER, rto=RtoParts(detected_ms=300))]
     push = TracePush(60.0, lambda _: kept, lambda: sender.send)

@@ -143,6 +143,16 @@ def test_what_is_published_in_a_transaction_lies_beside_no_heartbeat(value: Valu
     assert (topic_of(value, APPLICATION) == status_topic(APPLICATION)) == heartbeat
 
 
+def test_status_under_the_key_of_another_instance_is_left_out() -> None:
+    view = ControlView(APPLICATION)
+    put(view, instance("b", active(0)), at_ms=10)
+
+    forged = to_value(instance("b", incarnation=9))
+
+    assert not apply(view, b"instance/a", forged, 20)
+    assert (view.statuses["b"].incarnation, list(view.statuses)) == (1, ["b"])
+
+
 def test_watcher_moves_no_clock_by_which_instances_are_judged() -> None:
     view = ControlView(APPLICATION)
     put(view, instance("a", active(0)), at_ms=10)
