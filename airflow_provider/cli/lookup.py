@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from airflow_provider.cli.options import add_application_options, add_seconds, cluster_of
-from airflow_provider.cli.terminal import ExitStatus
+from airflow_provider.cli.terminal import ExitStatus, printable
 from airflow_provider.control.lookup.asking import TIMEOUT_S, Lookup, look_up, stands, value_text
 from airflow_provider.errors import InstanceError
 
@@ -28,7 +28,7 @@ def _act(asked: argparse.Namespace) -> int:
     if asked.json:
         print(msgspec.json.format(msgspec.json.encode(lookup.to_plain(_raw)).decode(), indent=2))
     else:
-        print(lookup_text(lookup))
+        print(printable(lookup_text(lookup)))
     if lookup.found:
         return ExitStatus.FINE
     if lookup.unknown:

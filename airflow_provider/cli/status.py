@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_provider.cli.application_text import state_text
 from airflow_provider.cli.options import add_application_options, add_seconds, add_start_timeout, cluster_of
-from airflow_provider.cli.terminal import ExitStatus, say
+from airflow_provider.cli.terminal import ExitStatus, printable, say
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.interruption import interruptible
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
@@ -36,7 +36,11 @@ def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     status.add_argument("--standbys", action="store_true", help="a table of the standbys: lag, certificate, snapshot")
     status.add_argument("--all", action="store_true", help="a line for each task and each problem, however many")
     status.add_argument("--json", action="store_true", help="everything, for programs")
-    status.add_argument("--check", action="store_true", help="exit with 3 when there is a problem")
+    status.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 3 when there is a problem; a pause by a person is none, nor that nobody watches",
+    )
     status.add_argument(
         "--num-standby-replicas", type=int, default=1, metavar="N", help="each task is to have (%(default)d)"
     )
@@ -80,7 +84,7 @@ def _completed(
 def _text(asked: argparse.Namespace, state: ApplicationState, indent: int | None = None) -> str:
     if asked.json:
         return json.dumps(state.to_json(), indent=indent)
-    return state_text(state, standbys=asked.standbys, everything=asked.all)
+    return printable(state_text(state, standbys=asked.standbys, everything=asked.all))
 
 
 def _interval(text: str) -> float:

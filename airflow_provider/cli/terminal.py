@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider.control.history.builder import note_history
 from airflow_provider.control.history.topic import write_history
@@ -36,6 +36,14 @@ class ExitStatus(IntEnum):
     """`run --supervised`: a restart would meet the same error; a person has to correct the job or a setting first."""
     INTERRUPTED = 130
     """Ctrl-C."""
+
+
+_CONTROLS: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """Without what would command the terminal: texts of other programs, keys of records and errors are in it."""
+    return text.translate(_CONTROLS)
 
 
 def note(cluster: KafkaConnection, application_id: str, *records: HistoryRecord) -> bool:

@@ -62,6 +62,7 @@ class ControlReader:
     def close(self) -> None:
         """Leave the cluster."""
         self._consumer.close()
+        self._admin = None  # its clients end with it, also where an error that was kept refers to this reader
 
     def read_to_end(self, timeout_s: float = 10.0) -> ControlView:
         """Read everything that is in the topics now.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Final
 
@@ -50,6 +51,17 @@ def result(copy: CopyAnswer | None = None, unknown: str | None = None) -> Lookup
         absent=(SECOND,),
         unknown={} if unknown is None else {FIRST: unknown},
     )
+
+
+def test_text_of_a_record_commands_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = KeptState(name="a\x1b]0;owned\x07nn", value='"\x9b2J"')
+    assert run(result(dataclasses.replace(OWNER, states=(evil,))), monkeypatch) == 0
+
+    shown = capsys.readouterr().out
+    assert "a\ufffd]0;owned\ufffdnn" in shown
+    assert shown.isprintable() or set(shown) & {chr(code) for code in (*range(32), *range(127, 160))} <= {"\n"}
 
 
 def test_value_is_shown_with_all_its_digits_and_of_when_it_is(
