@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -59,6 +60,7 @@ def answer_of(
         connect: takes a worker that stays to its driver; where nobody answers there, it returns at once.
     """
     if plan.stay is not None:
+        deque(batches, maxlen=0)  # a worker that leaves something of its call unread is not kept for the next one
         try:
             line = connect(plan.stay.line)
         except OSError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.common.json_codec import from_json, to_json
@@ -227,6 +228,14 @@ def test_driver_that_is_gone_ends_it_in_good_order(clock: Clock, slot_plan: Slot
 
     assert report == CallReport(())
     assert driver.closed
+
+
+def test_nothing_of_the_call_is_left_unread_so_that_the_worker_is_kept(clock: Clock, slot_plan: SlotPlan) -> None:
+    rows = iter([pa.RecordBatch.from_pydict({"round": [1]})])
+
+    answer_of(cast(Any, SlotOfOne(clock)), slot_plan, rows, False, lambda _: Driver(clock, (101.0, b"")))
+
+    assert next(rows, None) is None, "Spark ends a worker that does not read to the end"
 
 
 def test_worker_that_does_not_reach_its_driver_does_what_it_was_called_for(clock: Clock, slot_plan: SlotPlan) -> None:
