@@ -62,7 +62,7 @@ class SparkUiLink(BaseOperatorLink):
         """The URL; empty where none is known, and there is no button."""
         handle: InstanceHandle | None = getattr(operator, "linked_instance", None)
         url = (handle.ui_url if handle is not None else None) or ""
-        return url if url.startswith(("http://", "https://")) else ""  # whoever may send heartbeats gave it
+        return url if url.startswith(("http://", "https://")) else ""  # it is from a heartbeat
 
 
 _SECTION: Final = "stateful_streams"

@@ -132,9 +132,7 @@ def store_table(tasks: Iterable[TaskStatus]) -> str:
 
 
 def _due(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "-"
-    return utc_cell(at_ms)  # a function may set a timer for any time
+    return "-" if at_ms is None else utc_cell(at_ms)
 
 
 def _sum(tasks: Sequence[TaskStatus], number: Callable[[TaskStatus], int | None]) -> str:

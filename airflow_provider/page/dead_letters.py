@@ -26,11 +26,10 @@ def newest_dead_letters(connection: KafkaConnection, job: JobDescription | None)
                 continue
             try:
                 found.append(_newest(connection, job.application_id, topic.name, topic.partitions or 1))
-            except BrokerUnreachableError as error:
-                away = f"not asked for now: {error}"
-                found.append({"topic": topic.name, "problem": str(error)})
             except StatefulStreamsError as error:
                 found.append({"topic": topic.name, "problem": str(error)})
+                if isinstance(error, BrokerUnreachableError):
+                    away = f"not asked for now: {error}"
     return found
 
 

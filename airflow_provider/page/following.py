@@ -164,16 +164,15 @@ class FollowedApplication:
             view = reader.read_to_end()
             heartbeats, watcher = HeartbeatWatch(application.timeouts), WatcherWatch()
             read, since_ms = self._read(connection, view), None
+            while not self._over and not heartbeats.known(view, time.monotonic()):  # what was said may be long ago
+                self._publish(Answers.unknown(application, _BEING_READ))
+                reader.poll(0.5)
             while not self._over:
                 now = time.monotonic()
                 more = self._closely and (not read.closely or view.job != read.topics_of)
                 due = now - read.at > _READ_EVERY_S or more
                 if due or _incidents(view) != read.incidents:
                     read = self._read(connection, view, read)
-                if not heartbeats.known(view, now):  # what was said last may be long ago
-                    self._publish(Answers.unknown(application, _BEING_READ))
-                    reader.poll(0.5)
-                    continue
                 silent = heartbeats.silent(view, now)
                 if silent:  # where no broker answers, that says nothing of an instance
                     reader.read_to_end(_CONFIRM_S)
@@ -204,8 +203,10 @@ class FollowedApplication:
         before = before or Read()
         read = known_history(connection, self.application.id)
         history = before.history if read is None else read
-        if not self._closely:  # hours of figures are much to read for a card
-            metrics = self._metrics(connection, before)
+        closely = self._closely  # hours of figures are much to read for a card
+        found = known_metrics(connection, self.application.id, _TREND_MS if closely else METRICS_MS)
+        metrics = before.metrics if found is None else found
+        if not closely:
             return dataclasses.replace(
                 before,
                 history=history,
@@ -217,7 +218,6 @@ class FollowedApplication:
         topics, topics_at = before.topics, before.topics_at
         if time.monotonic() - topics_at > _TOPICS_EVERY_S or view.job != before.topics_of:
             topics, topics_at = known_topic_findings(connection, view), time.monotonic()
-        metrics = self._metrics(connection, before, _TREND_MS)
         return Read(
             history,
             metrics,
@@ -229,12 +229,6 @@ class FollowedApplication:
             closely=True,
             incidents=_incidents(view),
         )
-
-    def _metrics(
-        self, connection: KafkaConnection, before: Read, within_ms: int = METRICS_MS
-    ) -> Sequence[MetricsRecord]:
-        found = known_metrics(connection, self.application.id, within_ms)
-        return before.metrics if found is None else found
 
 
 def answers_of(

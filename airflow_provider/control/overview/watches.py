@@ -31,9 +31,10 @@ class HeartbeatWatch:
     def known(self, view: ControlView, now: float) -> bool:
         """Whether each that is expected was heard since the first look, or silent for too long since then."""
         silent = self.silent(view, now)
-        at_first = self._at_first = dict(view.heard_at_ms) if self._at_first is None else self._at_first
+        if self._at_first is None:
+            self._at_first = dict(view.heard_at_ms)
         expected = expected_instances(view, self._timeouts) - silent
-        return all(view.heard_at_ms.get(name) != at_first.get(name) for name in expected)
+        return all(view.heard_at_ms.get(name) != self._at_first.get(name) for name in expected)
 
     def silent(self, view: ControlView, now: float) -> set[str]:
         """Those that are expected to send heartbeats, and sent none for too long."""
