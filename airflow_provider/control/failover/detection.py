@@ -274,7 +274,7 @@ def _of_task(
 
 
 def _lost_generation(assignment: Assignment, statuses: Mapping[str, InstanceStatus]) -> Iterator[Incident]:
-    highest, overtaken = highest_generation(statuses.values()), _overtaken(assignment, statuses)
+    highest, overtaken = highest_generation(statuses.values()), tuple(sorted(_overtaken(assignment, statuses)))
     if highest > assignment.generation:
         yield _of_all(
             IncidentKind.GENERATION_LOST,
@@ -287,8 +287,8 @@ def _lost_generation(assignment: Assignment, statuses: Mapping[str, InstanceStat
         yield _of_all(
             IncidentKind.GENERATION_LOST,
             assignment,
-            tuple(sorted(overtaken)),
-            f"task(s) {', '.join(map(str, sorted(overtaken)))} were given in a generation in which others had "
+            overtaken,
+            f"task(s) {', '.join(map(str, overtaken))} were given in a generation in which others had "
             "committed before: the assignment topic was lost or created again, and its generations began anew",
         )
 

@@ -206,8 +206,7 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
         waited_s: since the question was put.
     """
     copies, busy = _copies(answers), _problems(answers)
-    refusals = _refusals(answers)
-    if waited_s >= _OTHERS_S and not copies and refusals.keys() & _holders(tasks):
+    if waited_s >= _OTHERS_S and _refusal(tasks, answers) is not None:
         return True
     owners = {task: _owner(tasks, copies.get(task, {}), task) for task in tasks}
     if waited_s >= _OTHERS_S and any(name is not None and copies[task][name].states for task, name in owners.items()):
@@ -217,7 +216,7 @@ def settled(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer], w
         of = copies.get(task, {})
         if owners[task] is not None:
             return True
-        if set(who.holders) <= of.keys() | busy.keys() | refusals.keys():
+        if set(who.holders) <= of.keys() | busy.keys():
             return True
         # That a standby holds nothing says nothing.
         return waited_s >= _OTHERS_S and any(copy.states for copy in of.values())
@@ -232,10 +231,9 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
         ConfigurationError: an instance that holds a task says what is wrong with the question, and none answers it. One
             that runs an earlier version of the job may not know the store yet.
     """
-    copies, refusals = _copies(answers), _refusals(answers)
-    if not copies and (refused := sorted(refusals.keys() & _holders(tasks))):
-        raise ConfigurationError(refusals[refused[0]])
-    busy = _problems(answers) | refusals
+    if (refusal := _refusal(tasks, answers)) is not None:
+        raise ConfigurationError(refusal)
+    copies, busy = _copies(answers), _problems(answers)
     found: dict[TaskId, FoundCopy] = {}
     absent: list[TaskId] = []
     unknown: dict[TaskId, str] = {}
@@ -258,16 +256,18 @@ def outcome(question: Question, tasks: Mapping[TaskId, TaskAssignment], answers:
     return Lookup(store=question.store, key=question.key, found=found, absent=tuple(absent), unknown=unknown)
 
 
-def _holders(tasks: Mapping[TaskId, TaskAssignment]) -> set[str]:
-    return {name for who in tasks.values() for name in who.holders}
-
-
-def _refusals(answers: Iterable[Answer]) -> dict[str, str]:
-    return {answer.instance: answer.refusal for answer in answers if answer.refusal is not None}
+def _refusal(tasks: Mapping[TaskId, TaskAssignment], answers: Sequence[Answer]) -> str | None:
+    """What an instance that holds a task says is wrong with the question, while none answers it."""
+    if any(answer.copies for answer in answers):
+        return None
+    holders = {name for who in tasks.values() for name in who.holders}
+    return next((one.refusal for one in answers if one.refusal is not None and one.instance in holders), None)
 
 
 def _problems(answers: Iterable[Answer]) -> dict[str, str]:
-    return {answer.instance: answer.problem for answer in answers if answer.problem is not None}
+    """By instance, why it says nothing of its copies."""
+    said = ((answer.instance, answer.refusal or answer.problem) for answer in answers)
+    return {name: why for name, why in said if why is not None}
 
 
 def _why(who: TaskAssignment, copies: Mapping[str, CopyAnswer], busy: Mapping[str, str]) -> str:

@@ -118,10 +118,13 @@ def _times(replica: Replica, until: float) -> tuple[list[int], bool]:
 
     A store is read forwards only: from further and further before its last time, twice as far each time.
     """
-    newest = _last_time(replica)
+    first = _time_from(replica, _FIRST_TIME)
+    if first is None:
+        return [], True
+    newest = _last_time(replica, first)
     found, end, back = list[int](), newest + 1, 1
-    while end > _FIRST_TIME:
-        begin, room = max(_FIRST_TIME, newest - back), _MOST_TIMES - len(found)
+    while end > first:
+        begin, room = max(first, newest - back), _MOST_TIMES - len(found)
         earlier, number, time_ms = deque[int](maxlen=room), 0, _time_from(replica, begin)
         while time_ms is not None and time_ms < end:
             if time.monotonic() > until:
@@ -141,9 +144,9 @@ def _time_from(replica: Replica, time_ms: int) -> int | None:
     return None if pair is None else time_of(pair[0])
 
 
-def _last_time(replica: Replica) -> int:
-    """The last of all; the first that there could be where the store is empty."""
-    low, high = _FIRST_TIME, -_FIRST_TIME
+def _last_time(replica: Replica, first: int) -> int:
+    """The last of all, which is the first or later."""
+    low, high = first, -_FIRST_TIME
     while high - low > 1:
         middle = (low + high) // 2
         if (time_ms := _time_from(replica, middle)) is None:
