@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--customers", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(
-        "--jobs", nargs="+", default=["plain"], choices=[*JOBS, *(f"{name}/worker-reads" for name in JOBS)],
+        "--jobs", nargs="+", default=["plain"], choices=[*JOBS, *(f"{name}/spark-reads" for name in JOBS)],
         help="measured in turn in each run",
     )  # fmt: skip
     asked = parser.parse_args()

@@ -17,7 +17,7 @@ JOBS: dict[str, Callable[[Stream], Stream]] = {
 """By name, what comes before the aggregate."""
 
 
-def job_of(application_id: str, name: str = "plain", worker_reads: bool = False) -> StatefulJob:
+def job_of(application_id: str, name: str = "plain", worker_reads: bool = True) -> StatefulJob:
     """The job.
 
     Args:
@@ -34,4 +34,4 @@ def job_of(application_id: str, name: str = "plain", worker_reads: bool = False)
 
 if __name__ == "__main__":
     id_, *words = sys.argv[1:]
-    run(job_of(id_, words[0] if words else "plain", worker_reads="worker-reads" in words))
+    run(job_of(id_, words[0] if words else "plain", worker_reads="spark-reads" not in words))

@@ -179,7 +179,7 @@ class StatefulJob:
     call_timeout_s: float | None = None
     state_cleanup_delay_ms: int | None = None
     allow_faults: bool = False
-    worker_reads: bool = False
+    worker_reads: bool = True
     data_loss: Literal["fail", "continue"] = "fail"
     stage_numbers: Mapping[str, int] = field(default_factory=dict)
 
@@ -329,7 +329,7 @@ class StatefulJob:
             max_offsets_per_trigger: how many records a micro-batch of a stage may hold, over its partitions; default
                 200,000.
             worker_reads: whether its Python workers read its sources themselves where no stage needs Spark for its
-                records ("Who reads" in the guide). Default False: Spark reads.
+                records ("Who reads" in the guide). Default True; False: Spark reads.
 
         Raises:
             ConfigurationError: an option is set by the package itself, a number is not above 0, or a store is not
