@@ -117,7 +117,8 @@ class GuardedStore:
             with self._typed("be opened", StoreCorruptedError):
                 self._kept = open_(path / _DATA)
                 raw = self._kept.position()
-            self._position = None if raw is None else Position.from_bytes(raw)
+            self.position: Position | None = None if raw is None else Position.from_bytes(raw)
+            """Up to where the store is applied, which `write` moves; None while it is empty."""
         except BaseException:
             self.close()
             raise
@@ -130,11 +131,6 @@ class GuardedStore:
                 f"The store at {self.path} is open in another living process: an instance name may run only once on a "
                 "host. End the other process, or give this instance another state folder."
             ) from error
-
-    @property
-    def position(self) -> Position | None:
-        """Up to where the store is applied; None while it is empty."""
-        return self._position
 
     @property
     def files_there(self) -> bool:
@@ -174,7 +170,7 @@ class GuardedStore:
             if self._scan is not None and not self._scan[0].done:
                 self._scan[1].keep(new)
             self._kept.write(new, position.to_bytes())
-        self._position = position
+        self.position = position
 
     bulk = False
     """A large restore is written as any other."""

@@ -51,15 +51,11 @@ class Store:
         self._bulk_stores: set[str] = set()
         self._open()
         try:
-            self._position = self._read_position()
+            self.position: Position | None = self._read_position()
+            """Up to where the stores are applied, which `write` moves; None while they are empty."""
         except BaseException:
             self.close()  # who keeps the error keeps this object: its lock would stay as long
             raise
-
-    @property
-    def position(self) -> Position | None:
-        """Up to where the stores are applied; None while they are empty."""
-        return self._position
 
     @property
     def files_there(self) -> bool:
@@ -121,7 +117,7 @@ class Store:
             self._db.write(batch, self._write_options)
         except Exception as error:
             raise typed_error(error, self.path) from error
-        self._position = position
+        self.position = position
 
     @property
     def bulk(self) -> bool:

@@ -65,7 +65,8 @@ class BatchProcessor:
             Exception: what another attempt may get past.
         """
         by_partition = {task_id.partition: task_id for task_id in rows_of}
-        stood, skipped = dict(rows_of), set[TaskId]()
+        stood = {task_id.partition: offset for task_id, offset in rows_of.items()}
+        skipped = set[TaskId]()
         for partition, rows in parts:
             task_id = by_partition.get(partition)
             if task_id is None or task_id in skipped:
@@ -77,12 +78,12 @@ class BatchProcessor:
             if (
                 task is None
                 or task.state is not TaskState.RUNNING
-                or not goes_on_from(stood[task_id], at := task.source_offset)
+                or not goes_on_from(stood[partition], at := task.source_offset)
             ):
                 skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
                 continue
             self._step(task, rows, at, attempts_left, max_crashes, clock_ms)
-            stood[task_id] = int(rows.column("__offset")[-1].as_py()) + 1
+            stood[partition] = int(rows.column("__offset")[-1].as_py()) + 1
         return skipped
 
     def _step(
