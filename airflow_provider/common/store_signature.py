@@ -121,7 +121,7 @@ class StoreSignature:
             if self.times[topic] != now.times[topic]:
                 changes.append(f"the time of the table {topic!r}: {self.times[topic]} became {now.times[topic]}")
         if self.version != now.version:
-            changes.append(f"process(version={self.version}) became version={now.version}")
+            changes.append(f"{now.operation}(version={self.version}) became version={now.version}")
         kept = {self.aggregates[place].name: self.aggregates[place] for place in self.places}
         for aggregate in now.aggregates:
             was = kept.get(aggregate.name, aggregate)

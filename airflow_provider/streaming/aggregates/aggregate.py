@@ -304,7 +304,7 @@ def _of_aggregator(aggregate: Aggregate, aggregator: Aggregator, schema: pa.Sche
     types = [schema.field(name).type for name in aggregate.columns]
     for at, (name, kind) in enumerate(zip(aggregate.columns, types, strict=True)):
         taken = aggregator.taken[min(at, len(aggregator.taken) - 1)]
-        if (taken == "number" and not is_number(kind)) or (taken == "ordered" and kind_of(kind) is None):
+        if not {"any": True, "ordered": kind_of(kind) is not None, "number": is_number(kind)}[taken]:
             raise ConfigurationError(
                 f"{aggregate.name!r} cannot be kept: {aggregator.name} of column {name!r} of type {kind}. "
                 f"{ADVICE[taken]}"

@@ -14,7 +14,11 @@ from airflow_provider.streaming.json.types import arrow_type
 from airflow_provider.streaming.json.user_values import decode_state, encode_state
 
 Taken = Literal["any", "ordered", "number"]
-"""What a column of an aggregate has to be."""
+"""What a column of an aggregate has to be: nothing, of a type that has an order, or a number.
+
+Those built in read what has to be a number as doubles: an integer beyond 2**53 is rounded. What has to stay exact is
+"ordered", and refuses what it cannot add.
+"""
 
 ADVICE: Final[dict[str, str]] = {
     "any": "",
@@ -50,8 +54,8 @@ class Aggregator(ABC):
         super().__init_subclass__(**kwargs)
         if unknown := set(cls.taken) - ADVICE.keys():
             raise ConfigurationError(
-                f"{cls.__name__} has taken={cls.taken}, and there is no {min(unknown)!r}: say 'any', 'ordered' or "
-                "'number' of each column."
+                f"{cls.__name__} has taken={cls.taken}, and there is no {min(unknown)!r}: of each column say one of "
+                f"{', '.join(map(repr, ADVICE))}."
             )
 
     @abstractmethod

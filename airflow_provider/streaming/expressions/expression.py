@@ -1,7 +1,8 @@
 """Expressions over decoded columns, computed by pyarrow as Spark 4 computes them.
 
-An expression has one of six types, those of `JsonDecoder`. Nothing here raises for a value: what may is Spark's. Which
-expressions there are, and of which types, `spark_sql` decides; a random test holds both to Spark.
+An expression has one of six types, those of `JsonDecoder`, or is the BINARY of a record without a schema. Nothing here
+raises for a value: what may is Spark's. Which expressions there are, and of which types, `spark_sql` decides; a random
+test holds both to Spark.
 Source: Spark 4.2, ``sql/catalyst/expressions`` (``predicates``, ``arithmetic``, ``conditionalExpressions``, ``Cast``).
 """
 
@@ -18,9 +19,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.expressions import letters
 from airflow_provider.streaming.json import spark_times
 
 STRING, INT, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"
+BINARY: Final = "BINARY"
 ARROW: Final[Mapping[str, pa.DataType]] = {
     STRING: pa.string(),
     INT: pa.int32(),
@@ -28,6 +31,7 @@ ARROW: Final[Mapping[str, pa.DataType]] = {
     DOUBLE: pa.float64(),
     BOOLEAN: pa.bool_(),
     TIMESTAMP: spark_times.TIMESTAMP,
+    BINARY: pa.binary(),
 }
 
 Values = Any
@@ -122,6 +126,8 @@ _INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
 """What Spark takes for an integer: its ``trimAll`` takes spaces and control characters away."""
 _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
 _ESCAPED: Final = r'["\\\x00-\x1f]'
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_NO_TEXT: Final = "\ufffd".encode()
 
 
 def _equal(left: Values, right: Values) -> Values:
@@ -166,6 +172,29 @@ def _integer(text: str, bound: int) -> int | None:
     found = _INTEGER.fullmatch(text)
     number = int(found[1]) if found is not None and len(found[1]) < 4_000 else None
     return number if number is not None and -bound <= number < bound else None
+
+
+def _case(value: Values, of_ascii: Callable[[Values], Values], of_text: Callable[[str], str]) -> Values:
+    """Of texts, nearly all of which are ASCII."""
+    plain = pc.string_is_ascii(value)
+    if pc.all(plain).as_py() is not False:
+        return of_ascii(value)
+    texts = of_ascii(value).to_pylist()
+    for at in pc.indices_nonzero(pc.invert(pc.fill_null(plain, True))).to_pylist():
+        texts[at] = of_text(value[at].as_py())
+    return pa.array(texts, pa.string())
+
+
+def _decoded(value: Values, as_java: bool) -> Values:
+    """Bytes as text. What is none becomes U+FFFD, of a half of a surrogate pair one where Java's decoder is asked."""
+    try:
+        return value.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if one is None else _text(one, as_java) for one in value.to_pylist()], pa.string())
+
+
+def _text(value: bytes, as_java: bool) -> str:
+    return (_SURROGATE.sub(_NO_TEXT, value) if as_java else value).decode("utf-8", "replace")
 
 
 def _substring(value: Values, start: int, length: int | None) -> Values:
@@ -228,6 +257,10 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "ends_with": pc.ends_with,
     "contains": pc.match_substring,
     "length": pc.utf8_length,
+    "lower": functools.partial(_case, of_ascii=pc.ascii_lower, of_text=letters.lower),
+    "upper": functools.partial(_case, of_ascii=pc.ascii_upper, of_text=letters.upper),
+    "decoded": _decoded,
+    "split": pc.split_pattern_regex,
     "trim": functools.partial(pc.utf8_trim, characters=" "),
     "ltrim": functools.partial(pc.utf8_ltrim, characters=" "),
     "rtrim": functools.partial(pc.utf8_rtrim, characters=" "),

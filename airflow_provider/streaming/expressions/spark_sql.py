@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from airflow_provider.streaming.expressions.expression import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DOUBLE,
     INT,
@@ -43,8 +44,9 @@ _SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
 _CAST_AS: Final = re.compile(r"\bas\s+([^(),]*)\)", re.IGNORECASE)
 _WORDS: Final = frozenset({
     "abs", "and", "between", "case", "cast", "char_length", "character_length", "coalesce", "concat", "contains",
-    "else", "endswith", "if", "ifnull", "in", "is", "isnotnull", "isnull", "length", "like", "ltrim", "not",
-    "nullif", "nvl", "or", "rtrim", "startswith", "substr", "substring", "then", "trim", "try_cast", "when",
+    "else", "endswith", "if", "ifnull", "in", "is", "isnotnull", "isnull", "length", "like", "lower", "ltrim", "not",
+    "nullif", "nvl", "or", "rtrim", "split", "startswith", "substr", "substring", "then", "trim", "try_cast", "upper",
+    "when",
 })  # fmt: skip
 """What may stand before a bracket."""
 _TYPE_WORDS: Final = frozenset(["bigint", "boolean", "double", "int", "integer", "long", "string"])
@@ -56,6 +58,9 @@ _FOREIGN: Final = re.compile(
 """What sqlglot takes and Spark does not, or not as that."""
 _DIGITS: Final = re.compile(r"\d+")
 _POINT: Final = re.compile(r"\d+\.\d+|\.\d+|\d+\.")
+_CLASS: Final = re.compile(r"([a-z])-([a-z])|([A-Z])-([A-Z])|([0-9])-([0-9])")
+_PATTERN: Final = re.compile(rf"(?:(?:[A-Za-z0-9 ,;:_/=<>#%&~-]|\[\^?(?:{_CLASS.pattern}|[A-Za-z0-9 ,;:_/])+\])\+?)+")
+"""Regular expressions that mean the same in Java and in RE2, and match nothing that is empty."""
 
 
 class LeftToSparkError(Exception):
@@ -71,6 +76,28 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     Raises:
         LeftToSparkError: it has something that only Spark can compute, or that Spark refuses.
     """
+    reader, tree = _parsed(text, kinds)
+    found = _typed(reader.read(tree))
+    _refuse_foldable(found)
+    return found
+
+
+def parse_elements(text: str, kinds: Kinds) -> Expression:
+    """What an expression of Spark SQL comes to of which each row is an array of texts, all that ``explode`` gets here.
+
+    Returns:
+        The kind is that of the elements.
+
+    Raises:
+        LeftToSparkError: as of `parse_expression`.
+    """
+    reader, tree = _parsed(text, kinds)
+    found = reader.elements(tree)
+    _refuse_foldable(found)
+    return found
+
+
+def _parsed(text: str, kinds: Kinds) -> tuple[_Reader, Any]:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -87,9 +114,7 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
         tree = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
         raise LeftToSparkError("what sqlglot does not read") from error
-    found = _typed(_Reader(kinds, of_two=bool(calls & {"nvl", "ifnull"})).read(tree))
-    _refuse_foldable(found)
-    return found
+    return _Reader(kinds, of_two=bool(calls & {"nvl", "ifnull"})), tree
 
 
 def _refuse_foldable(value: Expression) -> None:
@@ -141,6 +166,30 @@ class _Reader:
         if type(inner).__name__ in _PREDICATES:
             raise LeftToSparkError("a comparison inside of another")
         return self.read(node)
+
+    def elements(self, node: Any) -> Expression:
+        """What a text is split into."""
+        if type(node).__name__ != "RegexpSplit" or any(node.args.get(name) for name in node.args.keys() - _SPLIT):
+            raise LeftToSparkError(f"explode() of {_named(node)}")
+        pattern = _text(node.expression)
+        ranges = ["".join(found) for found in _CLASS.findall(pattern)]
+        if _PATTERN.fullmatch(pattern) is None or any(of[0] > of[1] for of in ranges):
+            raise LeftToSparkError(f"split() by {pattern!r}")
+        return Call("split", (self.text(node.this, as_java=True),), STRING, (pattern,))
+
+    def text(self, node: Any, *, as_java: bool) -> Expression:
+        """A STRING. It may be made of a record's bytes; what becomes of bytes that are no text depends on for what."""
+        inner = node
+        while type(inner).__name__ == "Paren":
+            inner = inner.this
+        if type(inner).__name__ in ("Cast", "TryCast") and not inner.args.get("safe"):
+            value, to = self.read(inner.this), inner.args["to"]
+            if value.kind == BINARY and not to.expressions and _TYPES.get(to.this.name) == STRING:
+                return Call("decoded", (value,), STRING, (as_java,))
+        return _of(self.read(node), STRING)
+
+    def case_of(self, node: Any) -> Expression:
+        return Call(type(node).__name__.lower(), (self.text(node.this, as_java=False),), STRING)
 
     def condition(self, node: Any) -> Expression:
         """A BOOLEAN."""
@@ -331,6 +380,7 @@ _COMPARISONS: Final = {
     "GTE": "greater_equal",
 }
 _ARITHMETIC: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
+_SPLIT: Final = frozenset({"this", "expression"})
 _PREDICATES: Final = frozenset(
     {"EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "And", "Or", "Not", "Is", "Between", "In", "Like"}
 )
@@ -359,6 +409,7 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
         ("Cast TryCast", "this to safe _type", _Reader.cast),
         ("StartsWith EndsWith Contains", "this expression", _Reader.pattern),
         ("Length", "this", _Reader.length),
+        ("Lower Upper", "this", _Reader.case_of),
         ("Trim", "this position", _Reader.trim),
         ("Substring", "this start length", _Reader.substring),
         ("Concat", "expressions safe", _Reader.concat),

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.expressions.expression import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DOUBLE,
     STRING,
@@ -19,8 +21,8 @@ from airflow_provider.streaming.expressions.expression import (
     Column,
     Expression,
 )
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
-from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder
+from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
+from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
 from airflow_provider.streaming.terms.steps import (
     FAILED_ROW,
     CompositeKey,
@@ -50,52 +52,108 @@ class _Columns:
 
 
 @dataclass(frozen=True)
+class _Explode:
+    """Makes a row of each element that a column is split into.
+
+    Args:
+        made: the columns from there on, by name, that one with what it is split into.
+        number: marks a row that has none; None where it stays, with null.
+    """
+
+    made: Mapping[str, Expression]
+    name: str
+    number: int | None
+
+
+class RawDecoder:
+    """Takes the values of records without a schema as they are."""
+
+    fields = (JsonField("value", BINARY),)
+
+    def decode(self, values: pa.ChunkedArray) -> Decoded:
+        """One column, and no value is bad."""
+        return Decoded({"value": values.combine_chunks()}, {})
+
+
+@dataclass(frozen=True)
 class SteppedDecoder:
-    """Decodes JSON values, and takes steps with their columns.
+    """Decodes values, and takes steps with their columns.
 
     Args:
         kinds: by column that there is at the end, its type (`expression.ARROW`).
     """
 
-    decoder: JsonDecoder
-    steps: tuple[_Mark | _Columns, ...]
+    decoder: JsonDecoder | RawDecoder
+    steps: tuple[_Mark | _Columns | _Explode, ...]
     kinds: Mapping[str, str]
 
     @classmethod
-    def of(cls, decoder: JsonDecoder, steps: Sequence[Step]) -> SteppedDecoder:
+    def of(cls, decoder: JsonDecoder | RawDecoder, steps: Sequence[Step]) -> SteppedDecoder:
         """Decodes as that one does, and takes these steps then.
 
         Raises:
             LeftToSparkError: a step is one that only Spark can take.
         """
         kinds = {field.name: field.kind for field in decoder.fields}
-        made = list[_Mark | _Columns]()
+        made = list[_Mark | _Columns | _Explode]()
         number = 0
         for step in steps:
             if isinstance(step, Filter):
                 made.append(_mark(step, kinds, number))
             else:
                 columns = _columns(step, kinds)
-                made.append(_Columns(columns))
+                exploded = [one for one in step.columns if one.generator] if isinstance(step, Select) else []
+                for one in exploded:
+                    made.append(_Explode(columns, one.names[0], number if one.generator == "explode" else None))
+                if not exploded:
+                    made.append(_Columns(columns))
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
-        return cls(decoder, tuple(made), kinds)
+        return cls(decoder, tuple(made), {name: kind for name, kind in kinds.items() if kind != BINARY})
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """The columns after all steps, and by which a row is dropped."""
-        decoded = self.decoder.decode(values)
+        decoded, rows = self.decoder.decode(values), None
         columns, filtered = dict[str, Any](decoded.columns), pa.nulls(len(values), pa.int32())
+        bad = pa.array([at in decoded.bad for at in range(len(values))]) if decoded.bad else None
         for step in self.steps:
-            if isinstance(step, _Columns):
-                columns = {name: _whole(one.of(columns), len(values)) for name, one in step.made.items()}
-            else:
+            if isinstance(step, _Mark):
                 dropped = pc.invert(pc.fill_null(step.condition.of(columns), False))
                 filtered = pc.coalesce(filtered, pc.if_else(dropped, pa.scalar(step.number, pa.int32()), _NO_MARK))
-        if decoded.bad:
-            # What does not decode is dropped by no step.
-            bad = pa.array([at in decoded.bad for at in range(len(values))])
+                continue
+            count = len(filtered)
+            columns = {name: _whole(one.of(columns), count) for name, one in step.made.items()}
+            if isinstance(step, _Explode):
+                live = pc.is_null(filtered) if bad is None else pc.and_not(pc.is_null(filtered), bad)
+                elements, of = _taken_apart(columns[step.name], live)
+                columns = {name: one.take(of) for name, one in columns.items() if name != step.name}
+                columns = {name: elements if name == step.name else columns[name] for name in step.made}
+                lacking = pc.and_(pc.is_null(elements), live.take(of))
+                mark = _NO_MARK if step.number is None else pa.scalar(step.number, pa.int32())
+                filtered = pc.if_else(lacking, mark, filtered.take(of))
+                bad = None if bad is None else bad.take(of)
+                rows = of if rows is None else rows.take(of)
+        why = decoded.bad
+        if bad is not None:
+            # What does not decode is dropped by no step, and taken apart by none.
             filtered = pc.if_else(bad, _NO_MARK, filtered)
-        return Decoded(columns, decoded.bad, _whole(filtered, len(values)))
+            if rows is not None:
+                why = {at: why[rows[at].as_py()] for at in pc.indices_nonzero(bad).to_pylist()}
+        left = {name: columns[name] for name in self.kinds}
+        return Decoded(left, why, _whole(filtered, len(filtered)), rows)
+
+
+def _taken_apart(lists: pa.ListArray, live: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Each element of the rows that are live, and a null of every other row; and of which row each is."""
+    lists = pc.if_else(live, lists, pa.scalar(None, lists.type))
+    there = lists.is_valid().to_numpy(zero_copy_only=False)
+    counts = pc.fill_null(pc.list_value_length(lists), 1).to_numpy()
+    elements = pc.list_flatten(lists)
+    if not there.all():
+        filled = np.repeat(there, counts)
+        at = np.cumsum(filled) - 1
+        elements = elements.take(pa.array(at, mask=~filled))
+    return elements, pa.array(np.repeat(np.arange(len(counts)), counts))
 
 
 def _mark(step: Filter, kinds: Mapping[str, str], number: int) -> _Mark:
@@ -130,9 +188,10 @@ def _columns(step: Step, kinds: Mapping[str, str]) -> dict[str, Expression]:
 def _selected(step: Select, kinds: Mapping[str, str], before: dict[str, Expression]) -> dict[str, Expression]:
     made = dict[str, Expression]()
     for selected in step.columns:
-        if selected.generator is not None:
-            raise LeftToSparkError(f"{selected.generator}()")
-        given = {selected.names[0]: parse_expression(selected.expression, kinds)} if selected.names else before
+        if len(selected.names) > 1:
+            raise LeftToSparkError(f"{selected.generator}() of a map")
+        parse = parse_expression if selected.generator is None else parse_elements
+        given = {selected.names[0]: parse(selected.expression, kinds)} if selected.names else before
         for name in given:
             _refuse_name(name, made)
         if given.keys() & made.keys():

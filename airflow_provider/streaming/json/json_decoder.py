@@ -80,11 +80,13 @@ class Decoded:
         columns: one per field, null where the value had none.
         bad: by index, why a value does not decode; its columns are null.
         filtered: by row, the number of the step that drops it (`steps.drop_names`), else null; None for none.
+        rows: by row, the index of the value that it is of; None where each is of its own.
     """
 
     columns: dict[str, pa.Array]
     bad: dict[int, str]
     filtered: pa.Array | None = None
+    rows: pa.Array | None = None
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) 
     for at, column in enumerate((aggregate.column,) if own is None else aggregate.columns):
         kind = None if column is None else find_column(f"aggregate(), in {aggregate.name!r},", column, columns)
         needed = "any" if function is Function.COUNT else taken[min(at, len(taken) - 1)]
-        if kind is None or needed == "any" or (kind.is_number if needed == "number" else kind.is_ordered):
+        if kind is None or {"any": True, "ordered": kind.is_ordered, "number": kind.is_number}[needed]:
             continue
         raise ConfigurationError(
             f"{aggregate.name!r} cannot be kept: {aggregate.function_name} of column {column!r} of type {kind.text}. "

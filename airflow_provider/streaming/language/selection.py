@@ -182,11 +182,12 @@ def _refuse_twice(names: Sequence[str]) -> None:
 
 _AGGREGATES: Final = frozenset(
     {
-        *("approx_count_distinct", "approx_percentile", "avg", "bool_and", "bool_or", "collect_list", "collect_set"),
-        *("corr", "count", "count_if", "covar_pop", "covar_samp", "first_value", "kurtosis", "last_value", "listagg"),
-        *("max", "max_by", "mean", "median", "min", "min_by", "percentile", "percentile_approx", "skewness", "std"),
-        *("stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "try_avg", "try_sum", "var_pop", "var_samp"),
-        "variance",
+        *("any_value", "approx_count_distinct", "approx_percentile", "avg", "bit_and", "bit_or", "bit_xor"),
+        *("bool_and", "bool_or", "collect_list", "collect_set", "corr", "count", "count_if", "covar_pop"),
+        *("covar_samp", "first_value", "kurtosis", "last_value", "listagg", "max", "max_by", "mean"),
+        *("median", "min", "min_by", "percentile", "percentile_approx", "skewness", "std", "stddev"),
+        *("stddev_pop", "stddev_samp", "string_agg", "sum", "try_avg", "try_sum", "var_pop", "var_samp"),
+        *("variance",),
     }
 )
 """Those of Spark's that are nothing else, unlike ``any`` of ``LIKE ANY (...)``."""

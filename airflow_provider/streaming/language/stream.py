@@ -359,8 +359,8 @@ class Stream:
             return self.schema
         if self.origin.columns is None:
             raise ConfigurationError(
-                f"The columns of what {self.origin.text} makes are not known: process() has schema= for them. Without "
-                "one it is written with sink(topic) alone."
+                f"The columns of what {self.origin.text} makes are not known: process() has schema= for them, apply() "
+                "has not. Without one it is written with sink(topic) alone."
             )
         return self.origin.columns
 

@@ -1,4 +1,7 @@
-"""What a micro-batch of one task does: what it reads of the store, what it changes, and what went wrong."""
+"""What a micro-batch of one task does: what it reads of the store, what it changes, and what went wrong.
+
+`Batch`, its rows, is in `operation`.
+"""
 
 from __future__ import annotations
 

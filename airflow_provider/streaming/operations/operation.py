@@ -346,7 +346,8 @@ class Operation(ABC):
 
         Args:
             batch: placed; at least one row.
-            state: reads the store as it was before the batch, which has every key that is changed read.
+            state: reads the store as it was before the batch. Every key that is changed has to have been read with its
+                `get_many`, or the store's digest is wrong from then on.
             tolerant: leave out the rows that make the user's function raise, instead of raising.
 
         Raises:

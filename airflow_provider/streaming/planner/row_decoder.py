@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, DOUBLE, TIMESTAMP
+from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, BINARY, DOUBLE, TIMESTAMP
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
-from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
+from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.terms.sql_type import parse_schema
@@ -21,13 +21,17 @@ class SqlSession:
     Args:
         ansi: whether it is in ANSI mode.
         utc: whether a time without a zone is one of UTC.
+        plain_letters: whether its JVM's language has no capital and small letters of its own, as Turkish has.
     """
 
     ansi: bool = True
     utc: bool = True
+    plain_letters: bool = True
 
 
 USUAL_SESSION: Final = SqlSession()
+_PLAIN: Final = ARROW.keys() - {BINARY}
+"""The types that `JsonDecoder` takes."""
 
 
 def decoder_of(
@@ -36,23 +40,18 @@ def decoder_of(
     """Decodes the values in the worker and takes the steps there.
 
     Args:
-        schema: of the values, in Spark DDL.
+        schema: of the values, in Spark DDL; None where they are bytes.
         steps: all that come before the operation.
         session: Spark's, which the worker has to agree with.
 
     Raises:
         LeftToSparkError: Spark has to; says why.
     """
-    if schema is None:
-        raise LeftToSparkError("records without a schema")
     if plan.changes:
         raise LeftToSparkError("a stream of changes")
-    # What an earlier stage wrote decodes: a column that nobody reads may be of any type.
-    decoder = JsonDecoder.of(_plain_part(schema) if plan.internal else schema)
-    if decoder is None:
-        raise LeftToSparkError(_other_type(schema))
-    if steps and not session.ansi:
-        raise LeftToSparkError("steps in a session that is not in ANSI mode")
+    decoder = RawDecoder() if schema is None else _json_decoder(schema, plan)
+    if steps and not (session.ansi and session.plain_letters):
+        raise LeftToSparkError("steps in a session that is not in ANSI mode, or whose language has letters of its own")
     if not session.utc and any(field.kind == TIMESTAMP for field in decoder.fields):
         raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     stepped = SteppedDecoder.of(decoder, steps)
@@ -66,17 +65,25 @@ def decoder_of(
     return stepped
 
 
+def _json_decoder(schema: str, plan: StagePlan) -> JsonDecoder:
+    # What an earlier stage wrote decodes: a column that nobody reads may be of any type.
+    decoder = JsonDecoder.of(_plain_part(schema) if plan.internal else schema)
+    if decoder is None:
+        raise LeftToSparkError(_other_type(schema))
+    return decoder
+
+
 def _plain_part(schema: str) -> str:
     """The columns of a schema whose types the worker takes."""
     columns = parse_schema(schema)
     if columns is None:
         return schema
-    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in ARROW)
+    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in _PLAIN)
 
 
 def _other_type(schema: str) -> str:
     columns = parse_schema(schema) or {}
-    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in ARROW), "its schema")
+    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in _PLAIN), "its schema")
 
 
 def rows_by(plan: StagePlan) -> str | None:

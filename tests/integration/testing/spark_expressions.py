@@ -19,7 +19,7 @@ _VALUES: Final[dict[str, list[object]]] = {
     STRING: [
         None, "", "a", "A", "abc", "Abc", " x ", "\tx\n", "12", " 12 ", "+7", "-3", "12.5", "2147483648",
         "9223372036854775808", "ß", "é", "日本語", "😀a", "a%b", "a_b", "a\nb", "x'y", 'q"r', "\u00a0z\u00a0", "true",
-        "aXb",
+        "aXb", "ΑΣ", "ΑΣ.Σ", "İI", "ǅ", "ŉ", "\ua7cb\u0264", "\U00010d50\U00010d70", "\U00016ea0", "a\u0301Ά",
     ],
     INT: [None, 0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31)],
     BIGINT: [None, 0, 1, -1, 2, 5, 1000, 2**31, 2**63 - 1, -(2**63), -(2**62), 12345678901],
@@ -134,7 +134,7 @@ class Expressions:
         return [
             lambda: f"concat({one(STRING)}, {one(STRING)})",
             lambda: f"({one(STRING)}) || ({one(STRING)})",
-            lambda: f"{pick(['trim', 'ltrim', 'rtrim'])}({one(STRING)})",
+            lambda: f"{pick(['trim', 'ltrim', 'rtrim', 'lower', 'upper'])}({one(STRING)})",
             lambda: f"substring({one(STRING)}, {pick([0, 1, 2, -1, -2, -10, 5])}, {pick([0, 1, 2, 10])})",
             lambda: f"substr({one(STRING)}, {pick([0, 1, 2, -1, -3])})",
             lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN]))} as string)",

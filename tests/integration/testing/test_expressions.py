@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -14,12 +15,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_provider.streaming.expressions.expression import ARROW, Expression
+from airflow_provider.streaming.expressions.letters import lower, upper
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
-from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
+from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.json.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.spark_json import SparkJson
+from airflow_provider.streaming.planner.compiled_job import SourceSpec
+from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step, WithColumn
-from airflow_provider.testing.source_rows import local_spark
+from airflow_provider.streaming.worker.step.arrival import rows_by_partition
+from airflow_provider.testing.in_memory_clients import Record
+from airflow_provider.testing.source_rows import SourceRecord, SourceRows, local_spark
 from tests.integration.testing.spark_expressions import KINDS, Expressions, rows
+from tests.unit.streaming.worker.bench import job_spec
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
@@ -121,3 +129,89 @@ def test_steps_one_after_the_other_come_to_what_spark_makes_of_them(spark: Spark
     assert list(decoded.columns) == ["a", "b", "c", "cents", "ax", "text", "a,text,c"]
     for name, column in decoded.columns.items():
         assert column.to_pylist() == needed.column(name).to_pylist(), name
+
+
+PLACES = "abcXY ,;.-_09ÉßΣİ\u2028\n\t日😀\ua7cb"
+SPLITS = ("' '", "', '", "'[^a-z]+'", "'[ ,;]+'", "'[a-c]'", "'b+'", "'-'", "'[^A-Za-z0-9]'", "'ab+c'", "'_+[0-9]'")
+RAW = [
+    b"", b" ", b"a b", b" a  b ", b"A-b\xff c", b"\xed\xa0\xac x", b"\xe2\xa9A\xed\xac", b"\xc0\xaf", b"a\x00b", None,
+    b"\xf0\x9f\x98", "É,é;ΑΣ ς".encode(), b"\xed\xa0", b"\xf4\x90\x80\x80 \xf5",
+]  # fmt: skip
+
+
+def rows_both_ways(schema: str | None, steps: tuple[Step, ...], values: Sequence[bytes | None]) -> tuple[pa.Table, ...]:
+    """What reaches the active step, made by the worker and made by Spark."""
+    plain = None if schema is None else JsonDecoder.of(schema)
+    decoder = SteppedDecoder.of(RawDecoder() if plain is None else plain, steps)
+    source = SourceSpec(
+        application_id="app",
+        topic="in",
+        schema=schema,
+        steps=steps,
+        key_name="word",
+        columns=tuple(sorted(decoder.kinds)),
+        decoded_by_worker=True,
+        keeps_records=False,
+        max_offsets_per_trigger=None,
+        kafka_options=(),
+    )
+    records = [
+        SourceRecord(partition=0, offset=at, record=Record(key=b"k", value=value, timestamp_ms=at))
+        for at, value in enumerate(values)
+    ]
+    found = list[pa.Table]()
+    for by_worker in (True, False):
+        given = InputSpec(
+            topic="in",
+            key_name="word",
+            decoder=decoder if by_worker else None,
+            json=schema is not None,
+            by_spark=SparkJson(schema),
+        )
+        spec = dataclasses.replace(job_spec(), input=given)
+        batches = SourceRows(dataclasses.replace(source, decoded_by_worker=by_worker)).of(records)
+        ((_, rows),) = rows_by_partition(spec, batches)
+        found.append(rows.select(sorted({"__offset", "__filtered", "__corrupt", "__key", *decoder.kinds})))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("generator", ["explode", "explode_outer"])
+@pytest.mark.parametrize("raw", [False, True], ids=["json", "bytes"])
+@pytest.mark.usefixtures("spark")
+def test_rows_of_what_is_taken_apart_are_those_that_spark_makes(generator: str, raw: bool) -> None:
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for split in SPLITS:
+        texts = ["".join(chance.choice(PLACES) for _ in range(chance.randrange(12))) for _ in range(60)]
+        if raw:
+            values = [*RAW, *(text.encode() for text in texts), *(bytes(chance.choices(RAW[-4] or b"", k=5)),)]
+            line = "CAST(value AS STRING)"
+            steps: tuple[Step, ...] = (Filter("value IS NOT NULL", "empty"),) if chance.random() < 0.5 else ()
+        else:
+            values = [json.dumps({"line": text, "n": chance.choice([None, 1, 2])}).encode() for text in texts]
+            values += [b"{", b"null", b'{"n": "x"}', b"{}", None]
+            line, steps = "line", (Filter("n IS NULL OR n > 1", "small"),)
+        chance.shuffle(values)
+        inner = chance.choice([line, f"lower({line})", f"upper({line})", *([] if raw else [f"trim({line})"])])
+        others = () if raw else (Selected("n", ("n",)), Selected("concat(line, 'x')", ("whole",)))
+        step = Select(
+            (*others, Selected(f"split({inner}, {split})", ("word",), generator)),
+            "none" if generator == "explode" else None,
+        )
+        behind = (Filter("word <> '' OR word IS NULL", "blank"), WithColumn("long", "length(word) > 2"))
+        twice = Select((Selected("long", ("long",)), Selected("split(word, '[a-b]')", ("word",), "explode")), "gone")
+        all_steps = (*steps, step, *behind, *([twice] if chance.random() < 0.5 else []))
+
+        by_worker, by_spark_alone = rows_both_ways(None if raw else "line STRING, n BIGINT", all_steps, values)
+
+        assert by_worker.to_pylist() == by_spark_alone.to_pylist(), (inner, split)
+
+
+@pytest.mark.parametrize("around", ["{}", "aΣ{}", "aΣ{}b", "{}Σ", "İ{}ΣA"])
+def test_letters_are_those_that_spark_makes(spark: SparkSession, around: str) -> None:
+    for first in range(0, 0x20000, 0x8000):  # behind these planes there are no letters
+        texts = [around.format(chr(at)) for at in range(first, first + 0x8000) if not 0xD800 <= at < 0xE000]
+        found = spark.createDataFrame(pa.table({"s": texts})).selectExpr("lower(s)", "upper(s)").toArrow()
+        assert found.column(0).to_pylist() == list(map(lower, texts))
+        assert found.column(1).to_pylist() == list(map(upper, texts))

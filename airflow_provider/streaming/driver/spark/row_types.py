@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -30,6 +30,8 @@ _KAFKA: Final = {
 """The columns of Spark's Kafka source."""
 
 _UTC: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_OWN_LETTERS: Final = frozenset({"az", "el", "hy", "lt", "tr"})
+"""Languages in which ICU makes other capital or small letters, and a JVM's ``lower()`` with it."""
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """By these pyspark prints an error with its stacks, some 10 kB, as soon as it makes the exception of it."""
 
@@ -61,7 +63,12 @@ def types_of_source(spark: SparkSession, source: SourceSpec) -> pa.Schema:
 def sql_session(spark: SparkSession) -> SqlSession:
     """What of a session's settings decides what values and steps come to."""
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    return SqlSession(ansi=spark.conf.get("spark.sql.ansi.enabled") == "true", utc=zone in _UTC)
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return SqlSession(
+        ansi=spark.conf.get("spark.sql.ansi.enabled") == "true",
+        utc=zone in _UTC,
+        plain_letters=jvm.java.util.Locale.getDefault().getLanguage() not in _OWN_LETTERS,
+    )
 
 
 @contextlib.contextmanager

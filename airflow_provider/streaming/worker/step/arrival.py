@@ -27,6 +27,9 @@ ROUND_COLUMN = "__round"
 _PART_BYTES: Final = 64 << 20
 """Of one task's rows that are processed together: more of them come in several commits."""
 
+_DECODED_BYTES: Final = 4 << 20
+"""Of records that are decoded at once."""
+
 _PREFETCHED: Final = 4
 _PUT_S: Final = 0.1
 
@@ -63,10 +66,13 @@ def rows_by_partition(job: StageSpec, batches: Iterable[pa.RecordBatch]) -> Iter
             continue
         raw = pa.Table.from_batches([batch])
         with no_collection():
-            rows = _checked(job, raw) if job.input.decoder is None else _decoded(job.input.decoder, job, raw)
-            rows = with_deletions(job.input, raw, rows)
+            if job.input.decoder is None:
+                origin, rows = raw, _checked(job, raw)
+            else:
+                origin, rows = _decoded(job.input.decoder, job, raw)
+            rows = with_deletions(job.input, origin, rows)
             if job.input.from_stage:
-                rows = with_marks(raw, rows)
+                rows = with_marks(origin, rows)
         for next_number, run in _runs(rows):
             # What is kept of a record keeps the piece that it came in, with all that no column takes.
             held = max(run.nbytes, raw.nbytes * run.num_rows // rows.num_rows)
@@ -133,8 +139,8 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
 
 
 def _decoded_at_once(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Pieces of about a part's size: what is decoded takes several times as much, and what compresses well is large."""
-    rows = max(1, batch.num_rows * _PART_BYTES // max(batch.nbytes, 1))
+    """Pieces of which much less than a part is made: a text may become many rows, and what compresses well is large."""
+    rows = max(1, batch.num_rows * _DECODED_BYTES // max(batch.nbytes, 1))
     for begin in range(0, max(batch.num_rows, 1), rows):
         yield batch.slice(begin, rows)
 
@@ -161,16 +167,19 @@ def _whole_records(pieces: list[pa.Table], following: pa.Table) -> tuple[pa.Tabl
     return part, [rows.slice(end)] if end < len(offsets) else []
 
 
-def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> pa.Table:
+def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """For each row the record that it is of, and the row."""
     decoded = decoder.decode(rows.column("__value"))
-    why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     # The record itself is wanted only where it may become a dead letter.
     kept = ("__value", "__timestamp_ms") if job.error_policy.topic is not None else ()
+    if decoded.rows is not None:
+        rows = (rows if kept or job.input.from_stage else rows.drop_columns("__value")).take(decoded.rows)
+    why = [decoded.bad.get(at) for at in range(rows.num_rows)] if decoded.bad else None
     event_time = job.input.event_time
     times = {}
     if event_time is not None:
         times[EVENT_MS] = rows["__timestamp_ms"] if event_time.of_record else _ms(decoded.columns[event_time.column])
-    return pa.table(
+    return rows, pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
             "__filtered": pa.nulls(rows.num_rows, pa.int32()) if decoded.filtered is None else decoded.filtered,
