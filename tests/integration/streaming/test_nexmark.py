@@ -51,8 +51,8 @@ others run with those of the marker `schedules`."""
 RUNNING: Final = TaskState.RUNNING
 PARTITIONS: Final = 2
 EVENTS: Final = 3_000
-BATCH: Final = 100
-"""Records of a micro-batch: much less than there are, so that what befalls an instance finds it at work."""
+BATCHES: Final = dict(zip(GROUPS, (100, 10, 100, 10), strict=True))
+"""Records of a micro-batch: so few that what befalls an instance finds it at work, the fewer the less a query costs."""
 DEADLINE_S: Final = 600.0
 SIDE_INPUT: Final = side_input(range(1_000, 1_200))
 
@@ -62,7 +62,7 @@ class RunningQueries(Accounts):
 
     def __init__(self, bootstrap_servers: str, queries: Sequence[str], folder: Path, model: Model) -> None:
         super().__init__(bootstrap_servers, "nexmark", folder, num_tasks=1, seed=1)
-        self.job = (str(job.__file__), self.id, *queries, "--batch", str(BATCH))
+        self.job = (str(job.__file__), self.id, *queries, "--batch", str(BATCHES[tuple(queries)]))
         self.queries, self.model, self.events = queries, model, model.stream()
         self.at_once = [query for query in queries if query not in CLOSING]
         admin, description = TopicAdmin(self.connection), job.job_of(self.id, queries).description()

@@ -70,7 +70,7 @@ def test_text_says_what_each_stage_reads_does_and_writes() -> None:
         "",
         "stage 0: counts-repartition",
         "  reads   lines",
-        "  rows    by Spark: explode()",
+        "  rows    by the workers",
         "  step    select explode(split(line, ' ')) AS word (counted as no_word where there is no element)",
         "  step    filter word <> '\"' (counted as empty where dropped)",
         "  key     word",

@@ -3,20 +3,20 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
+from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder, JsonField
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.terms.steps import Filter, WithColumn
+from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
 from airflow_provider.streaming.worker.step import arrival
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN, RowMeter, drained, prefetch, rows_by_partition
 from tests.waiting import wait_until
@@ -93,7 +93,7 @@ def test_json_is_decoded_piece_by_piece_and_what_does_not_decode_keeps_its_place
     assert "__value" not in rows.column_names
 
 
-def test_what_came_in_one_piece_is_decoded_in_pieces_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_in_one_piece_is_decoded_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what compresses well a fetch brings hundreds of megabytes, and decoded they are several times as much."""
     sizes: list[int] = []
 
@@ -102,7 +102,7 @@ def test_what_came_in_one_piece_is_decoded_in_pieces_of_a_part(monkeypatch: pyte
             sizes.append(len(values))
             return super().decode(values)
 
-    monkeypatch.setattr(arrival, "_PART_BYTES", 200)
+    monkeypatch.setattr(arrival, "_DECODED_BYTES", 200)
     decoder = Counting.of("name STRING")
     rows = piece(*((0, offset, b'{"name": "%d"}' % offset) for offset in range(100)))
 
@@ -146,6 +146,25 @@ def test_record_that_spark_refused_names_the_column_that_it_does_not_fit() -> No
     assert fits is None
     assert "'amount'" in refused
     assert "amount" not in broken, "it is no JSON, whatever Spark says of it"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "for-dead-letters"])
+def test_text_that_is_taken_apart_makes_several_rows_of_a_record(kept: bool) -> None:
+    words = Selected("split(lower(CAST(value AS STRING)), ' ')", ("key",), "explode")
+    decoder = SteppedDecoder.of(RawDecoder(), (Filter("value IS NOT NULL", "empty"), Select((words,), "none")))
+    given = dataclasses.replace(spec(decoder).input, key_name="key", json=False)
+    policy = ErrorPolicy(OnError.DEAD_LETTER, topic="letters") if kept else ErrorPolicy()
+
+    ((_, rows),) = rows_by_partition(
+        dataclasses.replace(spec(), input=given, error_policy=policy),
+        [piece((0, 3, b"B a"), (0, 4, cast(bytes, None)), (0, 5, b"c"))],
+    )
+
+    assert rows.column("__offset").to_pylist() == [3, 3, 4, 5]
+    assert rows.column("__key").to_pylist() == [b"b", b"a", None, b"c"]
+    assert rows.column("__filtered").to_pylist() == [None, None, 0, None]
+    if kept:
+        assert rows.column("__value").to_pylist() == [b"B a", b"B a", None, b"c"]
 
 
 def test_items_are_made_while_others_are_used() -> None:
@@ -276,7 +295,8 @@ def test_thread_ends_soon_after_the_last_item_is_asked_for() -> None:
 
 
 def test_rows_of_one_record_are_never_parted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrival, "_PART_BYTES", 1)
+    for name in ("_PART_BYTES", "_DECODED_BYTES"):
+        monkeypatch.setattr(arrival, name, 1)
     pieces = [
         piece((0, 1, b"a"), (0, 2, b"b")),
         piece((0, 2, b"c")),
