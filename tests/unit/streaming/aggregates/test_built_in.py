@@ -437,7 +437,7 @@ def test_wrong_argument_is_refused_in_one_line(call: Callable[[], Any], message:
 
 
 def test_what_a_column_cannot_be_is_refused_where_the_class_is_made() -> None:
-    with pytest.raises(ConfigurationError, match="there is no 'integer': of each column say one of 'any', 'ordered', 'number'"):
+    with pytest.raises(ConfigurationError, match="no 'integer': of each column say one of 'any', 'ordered', 'number'"):
 
         class Bits(Aggregator):
             taken = ("integer",)  # type: ignore[assignment]
