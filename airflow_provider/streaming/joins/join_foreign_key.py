@@ -230,7 +230,8 @@ class ForeignJoin(JoinOperation):
         now = ChangedState(state, changes)
         foreign = sorted({one.key for one in told if not one.flags & (_ALONE | _CLOSED)})
         right = {key: newest_row(found) for key, found in zip(foreign, now.get_many(foreign), strict=True)}
-        answers = [self._answer(one, right.get(one.key)) for one in told]
+        # One without a foreign key came under its own, which may be that of a right row.
+        answers = [self._answer(one, None if one.flags & _ALONE else right.get(one.key)) for one in told]
         for key, _, row in changed:
             prefix = _left_row(key)
             for place, found in state.range(prefix, prefix[:-1] + b"\x01"):

@@ -85,6 +85,16 @@ def test_left_join_has_rows_whose_key_is_null_or_that_name_nothing() -> None:
         assert sorted(outputs(tester)) == [("1", None), ("2", None)]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_row_without_a_foreign_key_is_alone_though_a_right_row_has_its_own_key(together: bool) -> None:
+    with JobTester(joined("left")) as tester:
+        tester.pipe_input(customer("1", "AT"))
+        orders = [order("1", None, 5), order("2", "1", 7)]
+        for batch in [orders] if together else [[one] for one in orders]:
+            tester.pipe_inputs(batch)
+        assert sorted(outputs(tester)) == [("1", row("1", None, 5, None)), ("2", row("2", "1", 7, "AT"))]
+
+
 def test_inner_join_drops_a_row_whose_key_becomes_null() -> None:
     with JobTester(joined()) as tester:
         tester.pipe_inputs([customer("ann", "AT"), order("1", "ann", 5)])
