@@ -174,7 +174,9 @@ def _begun(aggregator: Aggregator, kept: bytes | None) -> Any:
 def _reason(aggregator: Aggregator, error: Exception) -> str:
     if isinstance(error, NoRoomError):
         return str(error)
-    return f"{type(error).__name__} in the aggregate {aggregator.name}: {error}"
+    what = f"{type(error).__name__} in the aggregate {aggregator.name}: {error}"
+    is_result = isinstance(error, pa.ArrowException) and "result_type" in vars(type(aggregator))
+    return f"{what} (its result_type is {aggregator.result_type})" if is_result else what
 
 
 def _column(texts: list[bytes | None]) -> Column:

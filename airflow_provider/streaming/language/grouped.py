@@ -489,6 +489,11 @@ class GroupedStream:
 
 
 def _check_window(window: Window | SessionWindow, event_time: EventTime | None) -> None:
+    if event_time is None and window.column == WINDOW:
+        raise ConfigurationError(
+            f"group_by() got {window.text}, and what comes of windows that may still change has no event time: close "
+            'them first, with aggregate(..., emit="close").'
+        )
     if event_time is None:
         raise ConfigurationError(
             f"group_by() got {window.text}, and the source has no event time: name it, and say for how long late "

@@ -61,5 +61,5 @@ class KeyedRows:
             )
         names = stream.written_columns(f"sink() of the rows of {stream.topic!r}")
         if columns is not None:
-            check_grouping(columns, known)
+            check_grouping(columns, known, "group_by()" if key is None else "sink()")
         return cls(stream, known, names)

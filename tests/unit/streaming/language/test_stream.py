@@ -384,3 +384,16 @@ def test_text_as_event_time_is_told_what_fails_the_task_and_what_does_not() -> N
         ConfigurationError, match=r"try_to_timestamp\(\) and try_cast\(\).*to_timestamp\(\) fails the task"
     ):
         texts.group_by("k", window("at", "1 hour"))
+
+
+def test_window_over_windows_that_may_still_change_is_told_to_close_them() -> None:
+    rows = stream("in", "k STRING, at TIMESTAMP", key="k", event_time="at", watermark="1 minute")
+    open_ = rows.group_by("k", window("at", "1 hour")).aggregate(F.count().alias("n")).to_stream()
+
+    with pytest.raises(ConfigurationError, match="close them first, with aggregate"):
+        open_.group_by("k", window("window", "1 day"))
+
+
+def test_key_of_a_sink_that_there_is_not_is_named_as_such() -> None:
+    with pytest.raises(ConfigurationError, match=r"sink\(\) names the column 'zz'"):
+        stream("in", "k STRING", key="k").sink("out", key="zz")
