@@ -50,9 +50,10 @@ GROUPS: Final = (
 others run with those of the marker `schedules`."""
 RUNNING: Final = TaskState.RUNNING
 PARTITIONS: Final = 2
-SIZES: Final = dict(zip(GROUPS, [(3_000, 100), (20_000, 10), (3_000, 100), (3_000, 10)], strict=True))
-"""Events, and records of a micro-batch: such that what befalls an instance finds each query at work."""
-DEADLINE_S: Final = 600.0
+EVENTS: Final = 3_000
+BATCHES: Final = dict(zip(GROUPS, (100, 10, 100, 10), strict=True))
+"""Records of a micro-batch: so few that what befalls an instance finds each query at work."""
+DEADLINE_S: Final = 1200.0
 SIDE_INPUT: Final = side_input(range(1_000, 1_200))
 
 
@@ -61,7 +62,7 @@ class RunningQueries(Accounts):
 
     def __init__(self, bootstrap_servers: str, queries: Sequence[str], folder: Path, model: Model) -> None:
         super().__init__(bootstrap_servers, "nexmark", folder, num_tasks=1, seed=1)
-        self.job = (str(job.__file__), self.id, *queries, "--batch", str(SIZES[tuple(queries)][1]))
+        self.job = (str(job.__file__), self.id, *queries, "--batch", str(BATCHES[tuple(queries)]))
         self.queries, self.model, self.events = queries, model, model.stream()
         self.at_once = [query for query in queries if query not in CLOSING]
         admin, description = TopicAdmin(self.connection), job.job_of(self.id, queries).description()
@@ -140,7 +141,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningQueries]:
     """On a broker of its own: the topics have the queries' names."""
-    model = Model(events=SIZES[request.param][0], seed=random.randrange(2**32))
+    model = Model(events=EVENTS, seed=random.randrange(2**32))
     print(model)
     with EmbeddedBroker(settings_of_broker(tmp_path / "kafka")) as broker:
         running = RunningQueries(broker.bootstrap_servers, request.param, tmp_path, model)
