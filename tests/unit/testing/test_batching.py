@@ -5,9 +5,9 @@ import random
 import pytest
 
 from airflow_provider.errors import ProcessError
-from airflow_provider.streaming import StatefulJob, ValueState, stream, window
+from airflow_provider.streaming import StatefulJob, ValueState, stream
 from airflow_provider.streaming import functions as F
-from airflow_provider.testing import InputRecord, JobTester, check_batching
+from airflow_provider.testing import InputRecord, check_batching
 from tests.unit.testing.jobs import LARGEST, ORDERS, SCHEMA, TOTALS, Row, of_orders, order
 
 CUSTOMERS = ("ann", "bob", "cara", "dan")
@@ -96,24 +96,3 @@ def test_error_of_the_job_is_raised_as_it_is() -> None:
 
 def test_no_records_are_no_difference() -> None:
     check_batching(TOTALS, [], cuts=2)
-
-
-def test_task_for_which_records_are_to_come_is_waited_for_whatever_is_processed_first() -> None:
-    """Two stages read the source one after the other, and a cut may hand on the records of one partition alone."""
-    events = stream("events", "user STRING, page STRING, at BIGINT", event_time="at", watermark="10 minutes")
-    visits = F.count().alias("visits")
-    job = StatefulJob(
-        "app",
-        events.group_by("user", window("at", "10 minutes")).aggregate(visits).sink("by-user"),
-        events.group_by("page", window("at", "10 minutes")).aggregate(visits).sink("by-page"),
-    )
-    records = [
-        InputRecord({"user": "ann", "page": "home", "at": number * 600_000}, partition=partition)
-        for number in range(10)
-        for partition in (0, 1)
-    ]
-
-    with JobTester(job, partitions=2) as tester:
-        tester.pipe_inputs(records)
-        assert tester.counts.late == 0
-    check_batching(job, records, partitions=2, cuts=3)
