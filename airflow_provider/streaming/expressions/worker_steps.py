@@ -220,7 +220,7 @@ def _column(name: str, kinds: Mapping[str, str]) -> Column:
 
 
 def _key_part(column: Column) -> Expression:
-    if column.kind in (DOUBLE, TIMESTAMP):
+    if column.kind in (BINARY, DOUBLE, TIMESTAMP):
         raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
+from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder, JsonField
@@ -16,7 +17,7 @@ from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.operation import Decoder
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.error_policy import ErrorPolicy, OnError
-from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
+from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step, WithColumn
 from airflow_provider.streaming.worker.step import arrival
 from airflow_provider.streaming.worker.step.arrival import ROUND_COLUMN, RowMeter, drained, prefetch, rows_by_partition
 from tests.waiting import wait_until
@@ -165,6 +166,23 @@ def test_text_that_is_taken_apart_makes_several_rows_of_a_record(kept: bool) -> 
     assert rows.column("__filtered").to_pylist() == [None, None, 0, None]
     if kept:
         assert rows.column("__value").to_pylist() == [b"B a", b"B a", None, b"c"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        CompositeKey("value,value", ("value", "value")),
+        Select((Selected("CAST(value AS STRING)", ("line",)),)),
+        Select((Selected("split(trim(CAST(value AS STRING)), ' ')", ("word",), "explode"),), "none"),
+        Select((Selected("split(lower(CAST(value AS STRING)), '[z-a]')", ("word",), "explode"),), "none"),
+        Select((Selected("split(lower(CAST(value AS STRING)), 'a*')", ("word",), "explode"),), "none"),
+        Select((Selected("split(lower(CAST(value AS STRING)), ' ', 2)", ("word",), "explode"),), "none"),
+    ],
+    ids=["key", "bare", "trimmed", "range", "empty", "limit"],
+)
+def test_what_bytes_or_a_pattern_come_to_for_spark_alone_is_left_to_it(step: Step) -> None:
+    with pytest.raises(LeftToSparkError):
+        SteppedDecoder.of(RawDecoder(), (step,))
 
 
 def test_items_are_made_while_others_are_used() -> None:
