@@ -184,6 +184,8 @@ class Judge:
             self._check_batch(self._oracle, number, begin, source, changelog[:-1], written)
         if at == self._world.broker.lose_marker:
             self._hidden[number] = record
+            # What nobody can read tells nobody whose the generation was, when the assignments are lost as well.
+            del self._owners[number, record.generation]
         else:
             self._newest[number] = record
             self._hidden.pop(number, None)
