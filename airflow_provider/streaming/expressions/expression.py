@@ -20,19 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.expressions import letters
-from airflow_provider.streaming.json import spark_times
+from airflow_provider.streaming.json.json_decoder import PLAIN
 
 STRING, INT, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"
 BINARY: Final = "BINARY"
-ARROW: Final[Mapping[str, pa.DataType]] = {
-    STRING: pa.string(),
-    INT: pa.int32(),
-    BIGINT: pa.int64(),
-    DOUBLE: pa.float64(),
-    BOOLEAN: pa.bool_(),
-    TIMESTAMP: spark_times.TIMESTAMP,
-    BINARY: pa.binary(),
-}
+ARROW: Final[Mapping[str, pa.DataType]] = {**PLAIN, BINARY: pa.binary()}
 
 Values = Any
 """A `pa.Array`, or a `pa.Scalar` for the same value in every row."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final
@@ -25,7 +25,7 @@ from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
 from airflow_provider.streaming.json.spark_times import TIMESTAMP, misread_time, timestamp_us, timestamps
 
-_ARROW: Final[dict[str, pa.DataType]] = {
+PLAIN: Final[Mapping[str, pa.DataType]] = {
     "STRING": pa.string(),
     "BIGINT": pa.int64(),
     "INT": pa.int32(),
@@ -33,6 +33,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": TIMESTAMP,
 }
+"""By a type that is decoded here, Arrow's."""
 _PYTHON: Final[dict[str, Any]] = {
     "STRING": str,
     "BIGINT": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
@@ -102,7 +103,7 @@ class JsonDecoder:
         fields = [_FIELD.fullmatch(part) for part in schema.split(",")] if schema else []
         found = [JsonField(f[1], _ALIASES.get(f[2].upper(), f[2].upper())) for f in fields if f is not None]
         names = {field.name.lower() for field in found}  # which Spark does not tell apart by case
-        if len(names) < len(fields) or any(field.kind not in _ARROW for field in found):
+        if len(names) < len(fields) or any(field.kind not in PLAIN for field in found):
             return None
         return cls(tuple(found))
 
@@ -127,7 +128,7 @@ class JsonDecoder:
         columns = {
             field.name: times[field.name]
             if field.name in times
-            else pa.array([getattr(row, field.name) for row in rows], _ARROW[field.kind])
+            else pa.array([getattr(row, field.name) for row in rows], PLAIN[field.kind])
             for field in self.fields
         }
         return Decoded(columns, bad)

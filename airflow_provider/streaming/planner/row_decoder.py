@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, BINARY, DOUBLE, TIMESTAMP
+from airflow_provider.streaming.expressions.expression import BIGINT, DOUBLE, TIMESTAMP
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
-from airflow_provider.streaming.json.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.json_decoder import PLAIN, JsonDecoder
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.terms.sql_type import parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
@@ -30,8 +30,6 @@ class SqlSession:
 
 
 USUAL_SESSION: Final = SqlSession()
-_PLAIN: Final = ARROW.keys() - {BINARY}
-"""The types that `JsonDecoder` takes."""
 
 
 def decoder_of(
@@ -78,12 +76,12 @@ def _plain_part(schema: str) -> str:
     columns = parse_schema(schema)
     if columns is None:
         return schema
-    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in _PLAIN)
+    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in PLAIN)
 
 
 def _other_type(schema: str) -> str:
     columns = parse_schema(schema) or {}
-    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in _PLAIN), "its schema")
+    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in PLAIN), "its schema")
 
 
 def rows_by(plan: StagePlan) -> str | None:

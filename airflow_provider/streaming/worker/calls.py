@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from airflow_provider.common.json_codec import from_json, to_json
 from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.slot import Slot
 from airflow_provider.streaming.worker.stay import StayingWorker
-from airflow_provider.streaming.worker.step.arrival import RowMeter, freeze, prefetch
+from airflow_provider.streaming.worker.step.arrival import RowMeter, drained, freeze, prefetch
 from airflow_provider.streaming.worker.tasks.line import Line, LineAddress, LineLostError, call_driver
 from airflow_provider.streaming.worker.tasks.plan import CallReport, SlotPlan
 
@@ -60,7 +59,7 @@ def answer_of(
         connect: takes a worker that stays to its driver; where nobody answers there, it returns at once.
     """
     if plan.stay is not None:
-        deque(batches, maxlen=0)  # a worker that leaves something of its call unread is not kept for the next one
+        list(drained(batches))
         try:
             line = connect(plan.stay.line)
         except OSError as error:
