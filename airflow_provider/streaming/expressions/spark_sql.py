@@ -8,7 +8,7 @@ differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider.streaming.expressions.expression import (
@@ -153,24 +153,20 @@ class _Reader:
         if read is None:
             raise LeftToSparkError(_named(node))
         known, make = read
-        strange = [key for key, value in node.args.items() if key not in known and value]
-        if strange:
-            raise LeftToSparkError(f"{_named(node)} with {strange[0]}")
+        _refuse_strange(node, known)
         return make(self, node)
 
     def whole(self, node: Any) -> Expression:
         """An operand that is no comparison and no AND, which Spark may bind otherwise."""
-        inner = node
-        while type(inner).__name__ == "Paren":
-            inner = inner.this
-        if type(inner).__name__ in _PREDICATES:
+        if type(_bare(node)).__name__ in _PREDICATES:
             raise LeftToSparkError("a comparison inside of another")
         return self.read(node)
 
     def elements(self, node: Any) -> Expression:
         """What a text is split into."""
-        if type(node).__name__ != "RegexpSplit" or any(node.args.get(name) for name in node.args.keys() - _SPLIT):
+        if type(node).__name__ != "RegexpSplit":
             raise LeftToSparkError(f"explode() of {_named(node)}")
+        _refuse_strange(node, _SPLIT)
         pattern = _text(node.expression)
         ranges = ["".join(found) for found in _CLASS.findall(pattern)]
         if _PATTERN.fullmatch(pattern) is None or any(of[0] > of[1] for of in ranges):
@@ -179,12 +175,10 @@ class _Reader:
 
     def text(self, node: Any, *, as_java: bool) -> Expression:
         """A STRING. It may be made of a record's bytes; what becomes of bytes that are no text depends on for what."""
-        inner = node
-        while type(inner).__name__ == "Paren":
-            inner = inner.this
-        if type(inner).__name__ in ("Cast", "TryCast") and not inner.args.get("safe"):
-            value, to = self.read(inner.this), inner.args["to"]
-            if value.kind == BINARY and not to.expressions and _TYPES.get(to.this.name) == STRING:
+        cast = _bare(node)
+        if type(cast).__name__ in ("Cast", "TryCast") and not cast.args.get("safe") and _cast_to(cast) == STRING:
+            value = self.read(cast.this)
+            if value.kind == BINARY:
                 return Call("decoded", (value,), STRING, (as_java,))
         return _of(self.read(node), STRING)
 
@@ -321,9 +315,7 @@ class _Reader:
         return Case(((condition, Literal(None, value.kind)),), value, value.kind)
 
     def cast(self, node: Any) -> Expression:
-        given = node.args["to"]
-        to = "" if given.expressions else _TYPES.get(given.this.name, "")
-        value = _typed(self.read(node.this))
+        to, value = _cast_to(node), _typed(self.read(node.this))
         if node.args.get("safe"):
             if value.kind != STRING or to not in (INT, BIGINT):
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
@@ -420,6 +412,25 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
     for name in names.split()
 }
 """By class of sqlglot's nodes, the arguments that may be given, and what it comes to."""
+
+
+def _bare(node: Any) -> Any:
+    """Without the brackets around it."""
+    while type(node).__name__ == "Paren":
+        node = node.this
+    return node
+
+
+def _cast_to(node: Any) -> str:
+    """The type of a cast; empty for one that is not known here."""
+    given = node.args["to"]
+    return "" if given.expressions else _TYPES.get(given.this.name, "")
+
+
+def _refuse_strange(node: Any, known: Collection[str]) -> None:
+    strange = [key for key, value in node.args.items() if key not in known and value]
+    if strange:
+        raise LeftToSparkError(f"{_named(node)} with {strange[0]}")
 
 
 def _named(node: Any) -> str:

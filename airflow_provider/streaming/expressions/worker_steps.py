@@ -29,6 +29,7 @@ from airflow_provider.streaming.terms.steps import (
     Filter,
     LatestTime,
     Select,
+    Selected,
     Step,
     WithColumn,
 )
@@ -102,11 +103,12 @@ class SteppedDecoder:
                 made.append(_mark(step, kinds, number))
             else:
                 columns = _columns(step, kinds)
-                exploded = [one for one in step.columns if one.generator] if isinstance(step, Select) else []
-                for one in exploded:
-                    made.append(_Explode(columns, one.names[0], number if one.generator == "explode" else None))
-                if not exploded:
+                exploded = _generator_of(step)
+                if exploded is None:
                     made.append(_Columns(columns))
+                else:
+                    mark = number if exploded.generator == "explode" else None
+                    made.append(_Explode(columns, exploded.names[0], mark))
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
         return cls(decoder, tuple(made), {name: kind for name, kind in kinds.items() if kind != BINARY})
@@ -121,13 +123,11 @@ class SteppedDecoder:
                 dropped = pc.invert(pc.fill_null(step.condition.of(columns), False))
                 filtered = pc.coalesce(filtered, pc.if_else(dropped, pa.scalar(step.number, pa.int32()), _NO_MARK))
                 continue
-            count = len(filtered)
-            columns = {name: _whole(one.of(columns), count) for name, one in step.made.items()}
+            columns = {name: _whole(one.of(columns), len(filtered)) for name, one in step.made.items()}
             if isinstance(step, _Explode):
                 live = pc.is_null(filtered) if bad is None else pc.and_not(pc.is_null(filtered), bad)
                 elements, of = _taken_apart(columns[step.name], live)
-                columns = {name: one.take(of) for name, one in columns.items() if name != step.name}
-                columns = {name: elements if name == step.name else columns[name] for name in step.made}
+                columns = {name: elements if name == step.name else one.take(of) for name, one in columns.items()}
                 lacking = pc.and_(pc.is_null(elements), live.take(of))
                 mark = _NO_MARK if step.number is None else pa.scalar(step.number, pa.int32())
                 filtered = pc.if_else(lacking, mark, filtered.take(of))
@@ -139,8 +139,7 @@ class SteppedDecoder:
             filtered = pc.if_else(bad, _NO_MARK, filtered)
             if rows is not None:
                 why = {at: why[rows[at].as_py()] for at in pc.indices_nonzero(bad).to_pylist()}
-        left = {name: columns[name] for name in self.kinds}
-        return Decoded(left, why, _whole(filtered, len(filtered)), rows)
+        return Decoded({name: columns[name] for name in self.kinds}, why, filtered, rows)
 
 
 def _taken_apart(lists: pa.ListArray, live: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -154,6 +153,10 @@ def _taken_apart(lists: pa.ListArray, live: pa.Array) -> tuple[pa.Array, pa.Arra
         at = np.cumsum(filled) - 1
         elements = elements.take(pa.array(at, mask=~filled))
     return elements, pa.array(np.repeat(np.arange(len(counts)), counts))
+
+
+def _generator_of(step: Step) -> Selected | None:
+    return next((one for one in step.columns if one.generator), None) if isinstance(step, Select) else None
 
 
 def _mark(step: Filter, kinds: Mapping[str, str], number: int) -> _Mark:

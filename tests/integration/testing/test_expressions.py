@@ -137,6 +137,7 @@ RAW = [
     b"", b" ", b"a b", b" a  b ", b"A-b\xff c", b"\xed\xa0\xac x", b"\xe2\xa9A\xed\xac", b"\xc0\xaf", b"a\x00b", None,
     b"\xf0\x9f\x98", "É,é;ΑΣ ς".encode(), b"\xed\xa0", b"\xf4\x90\x80\x80 \xf5",
 ]  # fmt: skip
+BYTES = b"".join(value or b"" for value in RAW)
 
 
 def rows_both_ways(schema: str | None, steps: tuple[Step, ...], values: Sequence[bytes | None]) -> tuple[pa.Table, ...]:
@@ -185,7 +186,7 @@ def test_rows_of_what_is_taken_apart_are_those_that_spark_makes(generator: str, 
     for split in SPLITS:
         texts = ["".join(chance.choice(PLACES) for _ in range(chance.randrange(12))) for _ in range(60)]
         if raw:
-            values = [*RAW, *(text.encode() for text in texts), *(bytes(chance.choices(RAW[-4] or b"", k=5)),)]
+            values = [*RAW, *(text.encode() for text in texts), bytes(chance.choices(BYTES, k=5))]
             line = "CAST(value AS STRING)"
             steps: tuple[Step, ...] = (Filter("value IS NOT NULL", "empty"),) if chance.random() < 0.5 else ()
         else:
