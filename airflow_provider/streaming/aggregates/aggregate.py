@@ -32,7 +32,7 @@ from airflow_provider.streaming.aggregates.accumulator import (
     with_nan,
 )
 from airflow_provider.streaming.aggregates.accumulator_rows import PartialRows, StateRows
-from airflow_provider.streaming.aggregates.aggregator import ADVICE, Aggregator
+from airflow_provider.streaming.aggregates.aggregator import ADVICE, Aggregator, needed_of, suits
 from airflow_provider.streaming.aggregates.state_fold import (
     Failed,
     NoResultError,
@@ -303,11 +303,11 @@ class Aggregation(Operation):
 def _of_aggregator(aggregate: Aggregate, aggregator: Aggregator, schema: pa.Schema) -> Accumulator:
     types = [schema.field(name).type for name in aggregate.columns]
     for at, (name, kind) in enumerate(zip(aggregate.columns, types, strict=True)):
-        taken = aggregator.taken[min(at, len(aggregator.taken) - 1)]
-        if not {"any": True, "ordered": kind_of(kind) is not None, "number": is_number(kind)}[taken]:
+        needed = needed_of(aggregator.taken, at)
+        if not suits(needed, ordered=kind_of(kind) is not None, number=is_number(kind)):
             raise ConfigurationError(
                 f"{aggregate.name!r} cannot be kept: {aggregator.name} of column {name!r} of type {kind}. "
-                f"{ADVICE[taken]}"
+                f"{ADVICE[needed]}"
             )
     return Accumulator(
         function=aggregate.function,

@@ -28,6 +28,21 @@ ADVICE: Final[dict[str, str]] = {
 """By what a column has to be and is not, what to do."""
 
 
+def needed_of(taken: Sequence[Taken], at: int) -> Taken:
+    """What the column at a place has to be; behind the last one as that."""
+    return taken[min(at, len(taken) - 1)]
+
+
+def suits(needed: Taken, *, ordered: bool, number: bool) -> bool:
+    """Whether a column is what it has to be.
+
+    Args:
+        ordered: whether its type has an order that is kept.
+        number: whether it is a number.
+    """
+    return {"any": True, "ordered": ordered, "number": number}[needed]
+
+
 class Aggregator(ABC):
     """An aggregate of your own: ``F.udaf(Ratio(), "won", "played").alias("ratio")``.
 

@@ -152,6 +152,9 @@ def results_of(aggregator: Aggregator, types: Sequence[pa.DataType], kept: Colum
         for key, state in enumerate(states):
             try:
                 aggregator.results([state], types)
+            except pa.ArrowException as error:
+                kind = getattr(aggregator, "result_type", aggregator.type_of_result(types))
+                failed.append((key, f"{_reason(aggregator, error)} (its result_type is {kind})"))
             except Exception as error:
                 failed.append((key, _reason(aggregator, error)))
         if not failed:
@@ -174,9 +177,7 @@ def _begun(aggregator: Aggregator, kept: bytes | None) -> Any:
 def _reason(aggregator: Aggregator, error: Exception) -> str:
     if isinstance(error, NoRoomError):
         return str(error)
-    what = f"{type(error).__name__} in the aggregate {aggregator.name}: {error}"
-    is_result = isinstance(error, pa.ArrowException) and "result_type" in vars(type(aggregator))
-    return f"{what} (its result_type is {aggregator.result_type})" if is_result else what
+    return f"{type(error).__name__} in the aggregate {aggregator.name}: {error}"
 
 
 def _column(texts: list[bytes | None]) -> Column:

@@ -9,7 +9,7 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
-from airflow_provider.streaming.aggregates.aggregator import ADVICE
+from airflow_provider.streaming.aggregates.aggregator import ADVICE, needed_of, suits
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
 from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import JOINED_TIME, CompositeKey, Filter, LatestTime, Select, Step
@@ -112,8 +112,8 @@ def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) 
     taken = own.taken if own is not None else ("number" if function.adds else "ordered",)
     for at, column in enumerate((aggregate.column,) if own is None else aggregate.columns):
         kind = None if column is None else find_column(f"aggregate(), in {aggregate.name!r},", column, columns)
-        needed = "any" if function is Function.COUNT else taken[min(at, len(taken) - 1)]
-        if kind is None or {"any": True, "ordered": kind.is_ordered, "number": kind.is_number}[needed]:
+        needed = "any" if function is Function.COUNT else needed_of(taken, at)
+        if kind is None or suits(needed, ordered=kind.is_ordered, number=kind.is_number):
             continue
         raise ConfigurationError(
             f"{aggregate.name!r} cannot be kept: {aggregate.function_name} of column {column!r} of type {kind.text}. "

@@ -373,6 +373,16 @@ def test_own_aggregate_is_kept_and_what_it_raises_is_laid_on_the_record(size: in
     assert keys.output["a"] == {"key": "a", "longest": ["zzz", "yy"], "n": 4}
 
 
+@pytest.mark.parametrize(("text", "told"), [("worse", True), ("bad", False)])
+def test_result_of_another_type_is_told_the_type_that_was_declared(text: str, told: bool) -> None:
+    keys = Keys(F.udaf(Longest(), "text").alias("longest"))
+
+    with pytest.raises(FunctionError) as raised:
+        keys.take(batch([{"key": "a", "text": text}], 0), tolerant=False)
+
+    assert ("its result_type is ARRAY<STRING>" in str(raised.value)) is told
+
+
 def test_own_aggregate_without_merge_is_not_combined() -> None:
     aggregate = F.udaf(InOrder(), "text", "small").alias("texts")
 
