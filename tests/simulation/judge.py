@@ -207,6 +207,9 @@ class Judge:
         self._newest.pop(number, None)
         if left:
             self._newest[number] = commit_of(left[-1])
+        # Whose a generation was is known by its commits alone, when the assignments are lost as well.
+        known = self._newest[number].generation if left else 0
+        self._owners = {of: owner for of, owner in self._owners.items() if of[0] != number or of[1] <= known}
         self.compacted_at[at] = min(self.compacted_at.get(at, 0), log.end)
         self.cut_changelogs.add(at)
         self._world.kernel.passed(f"cut {at[0]}")
