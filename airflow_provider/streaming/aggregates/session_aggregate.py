@@ -83,6 +83,11 @@ class SessionAggregation(AggregationInWindows):
         return True
 
     @property
+    def wants_passed(self) -> bool:
+        """See `Operation.wants_passed`: of the sessions that a row touches some may have ended."""
+        return True
+
+    @property
     def segments(self) -> TimeSegments:
         if self.stored is not None and self.stored.segment_ms is not None:
             return TimeSegments(self.stored.segment_ms)
@@ -109,7 +114,7 @@ class SessionAggregation(AggregationInWindows):
         """The segments whose sessions a row may touch."""
         # No session that is kept ends later than the gap after this.
         rows, seen = batch.rows, batch.before.stream_time_ms
-        first = max(rows.column(MARK_MS)[0].as_py() + 1, pc.min(rows.column(EVENT_MS)).as_py())
+        first = max(pc.min(rows.column(MARK_MS)).as_py() + 1, pc.min(rows.column(EVENT_MS)).as_py())
         segments = self.segments
         begin = segments.start_of(first)
         end = begin if seen is None else segments.start_of(seen + self.windows.gap_ms)

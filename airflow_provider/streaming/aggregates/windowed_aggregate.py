@@ -23,8 +23,7 @@ from airflow_provider.streaming.json.types import json_schema
 from airflow_provider.streaming.operations.batch import Changes, StateReader
 from airflow_provider.streaming.operations.operation import Batch, StoredStates
 from airflow_provider.streaming.operations.process import process_text
-from airflow_provider.streaming.operations.repartition import PASSED
-from airflow_provider.streaming.operations.stream_time import NO_WATERMARK, Ints
+from airflow_provider.streaming.operations.stream_time import Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
@@ -185,17 +184,11 @@ class WindowedAggregation(AggregationInWindows):
     """An aggregation by key and window of one size; the key of a state is the window's start and the group."""
 
     windows: Window
-    knows_passed: bool = False
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """See `Aggregation.columns`."""
-        return (*super().columns, PASSED) if self.knows_passed else super().columns
-
-    @property
-    def behind_topic(self) -> WindowedAggregation:
-        """The same behind an internal topic: in which of its windows a row counts is its own partition's matter."""
-        return dataclasses.replace(self, knows_passed=self.windows.slide_ms < self.windows.size_ms)
+    def wants_passed(self) -> bool:
+        """See `Operation.wants_passed`: of the windows that a row lies in some may be closed."""
+        return self.windows.slide_ms < self.windows.size_ms
 
     @property
     def segments(self) -> TimeSegments:
@@ -209,13 +202,11 @@ class WindowedAggregation(AggregationInWindows):
         rows = batch.rows
         event_ms = rows.column(EVENT_MS).to_numpy()
         marks, after = batch.watermarks(self.delay_ms)
-        if self.knows_passed:
-            marks = np.maximum(marks, pc.fill_null(rows.column(PASSED), NO_WATERMARK).to_numpy())
         at, starts = starts_of_rows(self.windows, event_ms)
         of_windows = rows if len(at) == rows.num_rows else rows.take(pa.array(at))
         keys = with_time(starts, of_windows.column("__key").combine_chunks())
         of_windows = of_windows.set_column(rows.schema.get_field_index("__key"), "__key", keys)
-        return batch.placed(of_windows, after, starts + self.windows.size_ms > marks[at])
+        return batch.placed(of_windows, after, starts + self.windows.size_ms > batch.own(marks)[at])
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """See `Operation.comes_in_time`: a row is late when the last window that its time lies in is closed."""

@@ -24,6 +24,7 @@ from airflow_provider.streaming.expressions.expression import (
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
 from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
 from airflow_provider.streaming.terms.steps import (
+    CARRIED,
     FAILED_ROW,
     CompositeKey,
     Filter,
@@ -200,7 +201,7 @@ def _selected(step: Select, kinds: Mapping[str, str], before: dict[str, Expressi
         if given.keys() & made.keys():
             raise LeftToSparkError("two columns of one name")
         made |= given
-    return made
+    return made | {name: before[name] for name in CARRIED if name in before}
 
 
 def _text(expression: object) -> str:

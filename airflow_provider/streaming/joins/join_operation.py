@@ -30,7 +30,8 @@ from airflow_provider.streaming.json.types import type_name, type_names, without
 from airflow_provider.streaming.operations.batch import Changes, StateReader, StoreReader
 from airflow_provider.streaming.operations.limits import Limits, shared_too_large, too_large
 from airflow_provider.streaming.operations.operation import Batch, Operation
-from airflow_provider.streaming.operations.stream_time import Ints, StreamTime
+from airflow_provider.streaming.operations.repartition import passed_column
+from airflow_provider.streaming.operations.stream_time import MARK_MS, Ints, StreamTime
 from airflow_provider.streaming.terms.event_time import EVENT_MS
 
 _BESIDE_ROW_BYTES: Final = 50
@@ -148,6 +149,8 @@ class JoinSide(Operation):
         time: of a table, what its rows' times are, in words; None where the job makes it: then one task wrote all rows
             of a key, in order, and none counts as older than those before it, whatever that task's host's clock said.
         behind: as of `operations.repartition.Repartition`.
+        passes_ms: by how much what is told of time behind the join lies behind the rows' own, where a row's own
+            watermark goes along (`PASSED`); None where it does not.
     """
 
     side: int
@@ -156,6 +159,11 @@ class JoinSide(Operation):
     table: bool = False
     time: str | None = None
     behind: Operation | None = None
+    passes_ms: int | None = None
+
+    @property
+    def passes(self) -> bool:
+        return self.passes_ms is not None
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         if self.behind is None:
@@ -192,6 +200,9 @@ class JoinSide(Operation):
             flags[rows.column(DELETED).to_numpy()] |= GONE
         columns = {name: rows.column(name).combine_chunks() for name in self.columns}
         others = [(name, columns[name]) for name in self.others]
+        if self.passes_ms is not None:
+            marks = pc.subtract(rows.column(MARK_MS).combine_chunks(), self.passes_ms)
+            others += passed_column(marks, rows.column(EVENT_MS).combine_chunks())
         written = rows_of_columns((self.on, columns[self.on]), others)
         times = rows.column(EVENT_MS).to_numpy()
         if self.table and self.time is None and len(times):

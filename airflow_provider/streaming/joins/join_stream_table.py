@@ -66,6 +66,7 @@ class StreamTableJoin(JoinOperation):
             of the stream may have to meet them, which needs a grace.
         grace_ms: how long rows of the stream wait; None for not at all.
         waits_for_table: whether the table's time counts as well; with a grace.
+        passes: whether the stream's rows bring their own watermark (`PASSED`), for what is done with them behind.
     """
 
     lasting: ClassVar[bool] = True
@@ -76,6 +77,7 @@ class StreamTableJoin(JoinOperation):
     grace_ms: int | None = None
     waits_for_table: bool = False
     broadcast: bool = False
+    passes: bool = False
 
     @property
     def delay_ms(self) -> int:

@@ -36,7 +36,6 @@ from airflow_provider.streaming.language.table import Table
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.process import Process, ProcessFunction
 from airflow_provider.streaming.operations.process_state import KeptStore
-from airflow_provider.streaming.operations.repartition import PASSED
 from airflow_provider.streaming.operations.stateful_process import (
     RowFunction,
     StatefulProcess,
@@ -46,7 +45,7 @@ from airflow_provider.streaming.operations.stateful_process import (
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
 from airflow_provider.streaming.terms.event_time import OF_RECORD, EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
-from airflow_provider.streaming.terms.steps import CompositeKey, Step
+from airflow_provider.streaming.terms.steps import PASSED, CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:

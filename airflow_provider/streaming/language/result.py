@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
 from airflow_provider.streaming.aggregates.merge_aggregation import MergeAggregation, PartialAggregation
-from airflow_provider.streaming.aggregates.windowed_aggregate import WindowedAggregation
 from airflow_provider.streaming.language.column_check import Columns, columns_after
 from airflow_provider.streaming.operations.operation import Operation
 from airflow_provider.streaming.operations.repartition import Repartition
@@ -104,10 +103,7 @@ class Result:
         time = self.time_behind
         times = () if time is None else (time.column,)
         columns = tuple(dict.fromkeys((*self.operation.columns, *times)))
-        behind = self.operation
-        if isinstance(behind, WindowedAggregation):
-            behind = behind.behind_topic
-        return Repartition(columns, None if time is None else behind), behind
+        return Repartition(columns, None if time is None else self.operation), self.operation
 
     @property
     def event_time(self) -> EventTime | None:

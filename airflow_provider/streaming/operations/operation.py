@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.control.records.status import TimeStatus
@@ -30,6 +31,7 @@ from airflow_provider.streaming.operations.stream_time import (
 )
 from airflow_provider.streaming.operations.upstream_time import UpstreamTime, upstream_column
 from airflow_provider.streaming.terms.event_time import EVENT_MS
+from airflow_provider.streaming.terms.steps import PASSED
 
 BESIDE_GROUPS: Final = b"\xff"
 """What the keys of a store begin with that are no groups: no UTF-8 text does."""
@@ -68,6 +70,17 @@ class Batch:
             return watermarks(event_ms, delay_ms, self.before)
         (of_side,) = self.side_watermarks(np.zeros(len(event_ms), np.int64), (delay_ms,))
         return of_side, self.time_of_sides(self.ends([of_side]))
+
+    def own(self, marks: Ints) -> Ints:
+        """The watermark at each row, by its own partition of the source where that has passed it (`PASSED`).
+
+        Args:
+            marks: by what else is known of time, as `watermarks` gives them.
+        """
+        if PASSED not in self.rows.schema.names:
+            return marks
+        passed: Ints = pc.fill_null(self.rows.column(PASSED), NO_WATERMARK).to_numpy()
+        return np.maximum(marks, passed)
 
     def begins(self, sides: int) -> list[int]:
         """By side, its watermark before the rows, `NO_WATERMARK` before there is one; a single side has the task's."""
@@ -231,11 +244,16 @@ class Operation(ABC):
     @property
     def marks_rows(self) -> bool:
         """Whether its placed rows have the watermark at each of them, as `MARK_MS`."""
+        return self.passes
+
+    @property
+    def passes(self) -> bool:
+        """Whether what it puts out says how far time was where its rows came from (`PASSED`)."""
         return False
 
     @property
-    def knows_passed(self) -> bool:
-        """Whether its rows say how far time was where they came from (`operations.repartition.PASSED`)."""
+    def wants_passed(self) -> bool:
+        """Whether in what a row counts depends on that, when it is known not to be late."""
         return False
 
     @property
@@ -262,7 +280,8 @@ class Operation(ABC):
         Raises:
             ConfigurationError: nobody knows what it puts out.
         """
-        return json_schema(pa.schema([schema.field(name) for name in self.columns]))
+        passed = [pa.field(PASSED, pa.int64())] if self.passes else []
+        return json_schema(pa.schema([*(schema.field(name) for name in self.columns), *passed]))
 
     def written_keys(self, key_name: str) -> tuple[str, ...]:
         """The columns of what it puts out that hold the key, or parts of it, as text; none by default."""
@@ -317,8 +336,10 @@ class Operation(ABC):
             delay_ms: by how much the watermark lies behind the source's time.
         """
         marks, after = batch.watermarks(delay_ms)
-        rows = batch.rows.append_column(MARK_MS, pa.array(marks)) if self.marks_rows else batch.rows
-        return batch.placed(rows, after, self.comes_in_time(rows.column(EVENT_MS).to_numpy(), marks))
+        own = batch.own(marks)
+        at = own if self.passes or self.wants_passed else marks
+        rows = batch.rows.append_column(MARK_MS, pa.array(at)) if self.marks_rows else batch.rows
+        return batch.placed(rows, after, self.comes_in_time(rows.column(EVENT_MS).to_numpy(), own))
 
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         """Which rows are not late.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,13 +16,32 @@ from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.types import type_name, without_json_type
-from airflow_provider.streaming.operations.batch import Changes, StateReader
+from airflow_provider.streaming.operations.batch import Changes, Pair, StateReader
 from airflow_provider.streaming.operations.operation import Batch, Operation
 from airflow_provider.streaming.operations.stream_time import MARK_MS, Ints
 from airflow_provider.streaming.terms.event_time import EVENT_MS
+from airflow_provider.streaming.terms.steps import PASSED
 
-PASSED: Final = "passed__"
-"""The column with the watermark of a row's own partition, where that has passed the row; null where it has not."""
+_PASSED_NAME: Final = b'"%b":' % PASSED.encode()
+# In a text a quote has a backslash before it.
+_PASSED: Final = re.compile(b"," + re.escape(_PASSED_NAME) + b"(?:null|-?[0-9]+)")
+
+
+def passed_column(marks: pa.Array, event_ms: pa.Array) -> list[tuple[str, pa.Array]]:
+    """The column `PASSED` of some rows; none where no row has been passed: nothing stands for a null.
+
+    Args:
+        marks: the watermark at each row.
+    """
+    passed = pc.if_else(pc.greater(marks, event_ms), marks, None)
+    return [(PASSED, passed)] if passed.null_count < len(passed) else []
+
+
+def without_passed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs of key and JSON object without the column `PASSED`."""
+    return [
+        (key, _PASSED.sub(b"", value) if value is not None and _PASSED_NAME in value else value) for key, value in pairs
+    ]
 
 
 @dataclass(frozen=True)
@@ -50,24 +71,16 @@ class Repartition(Operation):
             return super().comes_in_time(event_ms, marks)
         return self.behind.comes_in_time(event_ms, marks)
 
-    def writes(self, key_name: str, schema: pa.Schema) -> str:
-        """See `Operation.writes`."""
-        written = super().writes(key_name, schema)
-        return f"{written}, {PASSED} BIGINT" if self.marks_rows else written
-
     @property
-    def marks_rows(self) -> bool:
-        return self.behind is not None and self.behind.knows_passed
+    def passes(self) -> bool:
+        return self.behind is not None and self.behind.wants_passed
 
     def merge(self, batch: Batch, state: StateReader, tolerant: bool) -> Changes:
         """See `Operation.merge`: the rows in their order."""
         rows = batch.rows.select(["__key", *self.columns]).combine_chunks()
         columns = [(name, rows.column(name).combine_chunks()) for name in self.columns]
-        if self.marks_rows:
-            marks = batch.rows.column(MARK_MS).combine_chunks()
-            passed = pc.if_else(pc.greater(marks, batch.rows.column(EVENT_MS).combine_chunks()), marks, None)
-            # Most rows are not, and nothing stands for a null.
-            columns += [(PASSED, passed)] if passed.null_count < len(passed) else []
+        if self.passes:
+            columns += passed_column(*(batch.rows.column(name).combine_chunks() for name in (MARK_MS, EVENT_MS)))
         values = json_rows(columns) if columns else [b"{}"] * rows.num_rows
         return Changes([], list(zip(rows.column("__key").to_pylist(), values, strict=True)))
 

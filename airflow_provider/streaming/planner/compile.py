@@ -14,7 +14,9 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.expressions.expression import ARROW
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
+from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_type, quoted, type_name
 from airflow_provider.streaming.operations.operation import Decoder, Operation
@@ -24,7 +26,7 @@ from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.terms.steps import Step, WithColumn
+from airflow_provider.streaming.terms.steps import PASSED, Step, WithColumn
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -75,6 +77,11 @@ class _Rows:
         return self.operation.writes(self.writer.key, self.columns)
 
     @property
+    def passed(self) -> bool:
+        """Whether they say how far time was where they came from."""
+        return self.operation.passes
+
+    @property
     def casts(self) -> tuple[Step, ...]:
         """The steps that give what is read again its types: a key is written as text."""
         types = {self.writer.key: self.key, **self.parts}
@@ -105,9 +112,11 @@ def compile_job(
         ConfigurationError: the operation cannot keep a column's type, the rows lack a column that it names, streams of
             a union have a column of two types, or the sides of a join have keys of two types.
     """
-    between = {plan.source_topic for plan in job.stages if plan.internal}
+    wants = _Wants.of(job.stages)
+    plans = _with_passed(job.stages, wants)
+    between = {plan.source_topic for plan in plans if plan.internal}
     written, stages = _Written(), list[CompiledStage]()
-    for plan in job.stages:
+    for plan in plans:
         stage, rows = _compiled(job, plan, topics, written, types_of, session)
         stages.append(stage)
         for topic in between.intersection(plan.outputs):
@@ -115,7 +124,7 @@ def compile_job(
             into = rows if name is None else dataclasses.replace(rows, operation=plan.operation.of_output(name))
             first = written.setdefault((topic, plan.operation.side_written), into)
             check_union(first.topic, _sql_types(plan, first), rows.topic, _sql_types(plan, rows))
-    return CompiledJob(job.application_id, _with_internal_rows(_with_time(job.stages, stages)))
+    return CompiledJob(job.application_id, _with_internal_rows(_with_time(plans, stages, wants)))
 
 
 def _compiled(
@@ -134,7 +143,7 @@ def _compiled(
         schema = plan.schema if fed is None else fed.schema
         steps = steps if fed is None else (*fed.casts, *steps)
         decoder = json = _json_decoder(schema, plan, steps, session)
-        source = _source(job, plan, schema, steps, by_worker=json is not None)
+        source = _source(job, plan, schema, steps, by_worker=json is not None, passed=fed is not None and fed.passed)
         columns = types_of(source) if json is None else _columns_of(json)
     key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
     lacking = [name for name in operation.columns if name not in columns.names]
@@ -208,26 +217,62 @@ def _sql_types(plan: StagePlan, rows: _Rows) -> dict[str, str]:
     return {name: json_type(kind) or type_name(kind) for name, kind in types.items()}
 
 
-def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage]) -> list[CompiledStage]:
-    """With who tells whom how far event time has got: the stages whose rows have one, and those for which it counts."""
-    readers = {
-        plan.number: [other for other in plans if other.internal and other.source_topic in plan.outputs]
+@dataclass(frozen=True)
+class _Wants:
+    """Which stages tell those behind them how far event time has got, and which are to know; by their numbers."""
+
+    readers: Mapping[int, Sequence[StagePlan]]
+    telling: Mapping[int, bool]
+    wanting: Mapping[int, bool]
+
+    @classmethod
+    def of(cls, plans: Sequence[StagePlan]) -> _Wants:
+        """Of the stages whose rows have event time, those for which it counts."""
+        readers = {
+            plan.number: [other for other in plans if other.internal and other.source_topic in plan.outputs]
+            for plan in plans
+        }
+        # Backwards: a stage wants to know for itself, or for those behind it.
+        telling, wanting = dict[int, bool](), dict[int, bool]()
+        for plan in reversed(plans):
+            timed = plan.event_time is not None and plan.tells_time
+            telling[plan.number] = timed and any(wanting[reader.number] for reader in readers[plan.number])
+            wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
+        return cls(readers, telling, wanting)
+
+
+def _with_passed(plans: Sequence[StagePlan], wants: _Wants) -> list[StagePlan]:
+    """With the joins of a stream with a table through which a row's own watermark goes, to where it counts.
+
+    What comes of two streams is never behind what they tell, and windows put out what is over.
+    """
+    passing = {
+        plan.source_topic: plan.operation.delay_ms
         for plan in plans
+        if isinstance(plan.operation, StreamTableJoin) and wants.telling[plan.number]
     }
-    # Backwards: a stage wants to know for itself, or for those behind it.
-    telling = dict[int, bool]()
-    wanting = dict[int, bool]()
-    for plan in reversed(plans):
-        timed = plan.event_time is not None and plan.tells_time
-        telling[plan.number] = timed and any(wanting[reader.number] for reader in readers[plan.number])
-        wanting[plan.number] = plan.internal and timed and (plan.operation.uses_time or telling[plan.number])
+    found = list[StagePlan]()
+    for plan in plans:
+        operation = plan.operation
+        if isinstance(operation, StreamTableJoin) and plan.source_topic in passing:
+            operation = dataclasses.replace(operation, passes=True)
+        elif isinstance(operation, JoinSide) and operation.side == LEFT:
+            operation = dataclasses.replace(operation, passes_ms=passing.get(str(plan.output_topic)))
+        found.append(dataclasses.replace(plan, operation=operation))
+    return found
+
+
+def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage], wants: _Wants) -> list[CompiledStage]:
+    """With who tells whom how far event time has got: the stages whose rows have one, and those for which it counts."""
+    readers, telling, wanting = wants.readers, wants.telling, wants.wanting
     found, by_number = list[CompiledStage](), {stage.number: stage for stage in stages}
     for plan, stage in zip(plans, stages, strict=True):
         spec = stage.spec
         if telling[plan.number]:
             listening = [reader for reader in readers[plan.number] if wanting[reader.number]]
             marked = {reader.source_topic: by_number[reader.number].num_tasks for reader in listening}
-            spec = dataclasses.replace(spec, marked=marked)
+            others = tuple(topic for topic in plan.outputs if topic not in marked) if plan.operation.passes else ()
+            spec = dataclasses.replace(spec, marked=marked, columns_alone=others)
         if wanting[plan.number]:
             sides: tuple[int | None, ...] = (LEFT, RIGHT) if plan.operation.sided else (None,)
             writers = [other for other in plans if telling[other.number] and plan.source_topic in other.outputs]
@@ -265,7 +310,13 @@ def _with_internal_rows(stages: Sequence[CompiledStage]) -> tuple[CompiledStage,
 
 
 def _source(
-    job: StatefulJob, plan: StagePlan, schema: str | None, steps: tuple[Step, ...], *, by_worker: bool
+    job: StatefulJob,
+    plan: StagePlan,
+    schema: str | None,
+    steps: tuple[Step, ...],
+    *,
+    by_worker: bool,
+    passed: bool = False,
 ) -> SourceSpec:
     return SourceSpec(
         application_id=job.application_id,
@@ -273,7 +324,7 @@ def _source(
         schema=schema,
         steps=steps,
         key_name=plan.key,
-        columns=plan.operation.columns,
+        columns=(*plan.operation.columns, PASSED) if passed else plan.operation.columns,
         decoded_by_worker=by_worker,
         keeps_records=job.error_policy.topic is not None,
         max_offsets_per_trigger=job.max_offsets_per_trigger,

@@ -18,6 +18,7 @@ from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.operations.batch import Changes, Pair
 from airflow_provider.streaming.operations.limits import Limits, TopicLimit
 from airflow_provider.streaming.operations.operation import Decoder, Operation
+from airflow_provider.streaming.operations.repartition import without_passed
 from airflow_provider.streaming.operations.stream_time import StreamTime
 from airflow_provider.streaming.operations.upstream_time import set_aside
 from airflow_provider.streaming.planner.stage_plan import NullKeys, Spread
@@ -106,6 +107,8 @@ class StageSpec:
         keeps_state: whether its store holds more than the position.
         snapshots: where standbys' stores are copied to; None for nowhere.
         marked: the internal topics that its tasks tell how far they are (`changelog.time_mark`), with their partitions.
+        columns_alone: of the topics of its output, those where rows do not say how far time was (`steps.PASSED`),
+            though others' do.
         topic_ids: by topic, its id in the cluster as the instance found it when it started; a topic that is missing
             here is known by its name alone.
         max_message_bytes: by topic that the tasks write to, the largest record batch that it takes.
@@ -127,6 +130,7 @@ class StageSpec:
     snapshots: SnapshotSettings | None = None
     restore: RestoreSettings = field(default_factory=RestoreSettings)
     marked: Mapping[str, int] = field(default_factory=dict)
+    columns_alone: tuple[str, ...] = ()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
 
@@ -153,7 +157,9 @@ class StageSpec:
 
     def written(self, changes: Changes) -> dict[str, Sequence[Pair]]:
         """By topic, the records that it gets; what no topic gets, because nobody reads it, is left."""
-        written = dict.fromkeys(self._unnamed_outputs, changes.output)
+        written: dict[str, Sequence[Pair]] = dict.fromkeys(self._unnamed_outputs, changes.output)
+        if self.columns_alone:
+            written |= dict.fromkeys(self.columns_alone, without_passed(changes.output))
         return written | {topic: changes.named.get(name, ()) for topic, name in self.named_outputs.items()}
 
     @property

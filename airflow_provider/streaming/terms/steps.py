@@ -14,6 +14,13 @@ JOINED_TIME: Final = "_event_time"
 """The column with the event time of a row that is joined of two."""
 
 
+PASSED: Final = "passed__"
+"""The column of rows from another stage with the watermark of their own partition of the source, where that has passed
+the row; null where it has not. By it a row is late or not, however many of its neighbours came in its micro-batch."""
+
+CARRIED: Final = (JOINED_TIME, PASSED)
+"""What `Select` keeps of the columns that rows have for themselves."""
+
 DELETED_ROWS: Final = "deleted"
 """The name under which deletions are counted that are no rows of a stream of changes."""
 

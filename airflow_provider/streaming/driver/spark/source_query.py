@@ -17,7 +17,16 @@ from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.streaming.driver.spark.spark_error import step_refusal
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, MAKE_TIME
-from airflow_provider.streaming.terms.steps import FAILED_ROW, CompositeKey, Filter, LatestTime, Select, Selected, Step
+from airflow_provider.streaming.terms.steps import (
+    FAILED_ROW,
+    PASSED,
+    CompositeKey,
+    Filter,
+    LatestTime,
+    Select,
+    Selected,
+    Step,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -230,7 +239,8 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
             .drop(corrupt)
         )
     rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
-    own: tuple[str, ...] = ("_source", *carried, "__corrupt", "__filtered")
+    passed = (PASSED,) if PASSED in source.columns else ()
+    own: tuple[str, ...] = ("_source", *carried, "__corrupt", "__filtered", *passed)
     number = 0
     if source.changes:
         rows, number = _marked(rows, F.col(_VALUE).isNull(), number), number + 1
