@@ -189,6 +189,7 @@ class _RunTester(JobTester):
             at = SourceRecord(partition=partition, offset=ends[topic, partition], record=record)
             placed.setdefault(topic, []).append(at)
             ends[topic, partition] += 1
+        self._known_ends |= ends
         for stage in self._job.stages:
             self._rows[stage.number].decode_ahead(placed.get(stage.source.topic, ()))
 

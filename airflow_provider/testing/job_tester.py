@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -65,6 +66,9 @@ class JobTester:
         self._described = job.description()
         self._rows = _rows_of_stages(self._job)
         self._log = InMemoryLog()
+        self._given: Counter[tuple[str, int]] = Counter()
+        self._known_ends: Counter[tuple[str, int]] = Counter()
+        """By partition of a source, how many records it is known to get: one of which some are to come is not idle."""
         self._folder = tempfile.TemporaryDirectory(prefix="job-tester-")
         self._active, self._standby = self._instance("i1"), self._instance("i2")
         self._generation = 1
@@ -133,6 +137,8 @@ class JobTester:
         """
         given = [value if isinstance(value, InputRecord) else InputRecord(value) for value in values]
         records = [self._source_record(record) for record in given]
+        self._given.update((topic, partition) for topic, partition, _ in records)
+        self._known_ends |= self._given
         # None of them before all of them are found right.
         for _, run in itertools.groupby(records, key=itemgetter(0)):
             inputs = set[tuple[str, int]]()
@@ -387,8 +393,19 @@ class JobTester:
         """Whether it had records."""
         records = list(self._unprocessed(stage))
         if records:
-            self._active.process(self._rows[stage.number].of(records), stage.number)
+            idle = [task for task in self._job.tasks if not self._awaits(task, stage)]
+            self._active.process(self._rows[stage.number].of(records), stage.number, idle)
         return bool(records)
+
+    def _awaits(self, task_id: TaskId, stage: CompiledStage) -> bool:
+        """Whether there are records for a task, or there will be, behind a micro-batch of all that a stage has."""
+        source = self._job.stage(task_id.stage).source
+        at = (source.topic, task_id.partition)
+        task = self._active.tasks.get(task_id)
+        taken = 0 if task is None else task.source_offset or 0
+        if task_id.stage == stage.number:
+            taken = self._log.end(*at)
+        return taken < self._known_ends[at]
 
     def _open_tasks(self) -> list[Task]:
         """All tasks of the active instance; raises why the store of one is not open."""

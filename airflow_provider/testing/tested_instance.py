@@ -91,13 +91,18 @@ class TestedInstance:
                     f"After {_DEADLINE_S:g} s the tasks of {self._settings.instance!r} are not {wanted.name}: {found}."
                 )
 
-    def process(self, rows: Iterable[pa.RecordBatch], stage: int) -> tuple[TaskStatus, ...]:
+    def process(
+        self, rows: Iterable[pa.RecordBatch], stage: int, idle: Collection[TaskId] | None = None
+    ) -> tuple[TaskStatus, ...]:
         """Process a micro-batch, in the only attempt that Spark makes on a local master: what is wrong stops its task.
+
+        Args:
+            idle: the tasks whose sources hold nothing more then; None for all.
 
         Returns:
             The status of every task.
         """
-        return self._call(rows, self._job.stage(stage).tasks)
+        return self._call(rows, self._job.stage(stage).tasks, idle)
 
     def tick(self) -> None:
         """Do what is due by the clock."""
@@ -117,18 +122,23 @@ class TestedInstance:
         """Lose the disk; it has to be closed."""
         shutil.rmtree(self._settings.state_dir, ignore_errors=True)
 
-    def _call(self, batches: Iterable[pa.RecordBatch], rows_of: Collection[TaskId] = ()) -> tuple[TaskStatus, ...]:
+    def _call(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        rows_of: Collection[TaskId] = (),
+        idle: Collection[TaskId] | None = None,
+    ) -> tuple[TaskStatus, ...]:
         if self._slot is None:
             # Every process of an instance has a greater incarnation than the one before.
             self._settings = dataclasses.replace(self._settings, incarnation=self._settings.incarnation + 1)
             self._slot = Slot(self._plan(), self._clients(), self._idle_clock)
-        return self._slot.call(self._plan(rows_of), batches, attempts_left=False)
+        return self._slot.call(self._plan(rows_of, idle), batches, attempts_left=False)
 
     def _clients(self) -> InMemoryClients:
         between = {stage.source.topic: stage.num_tasks for stage in self._job.stages if stage.source.from_stage}
         return InMemoryClients(self._log, between)
 
-    def _plan(self, rows_of: Collection[TaskId] = ()) -> SlotPlan:
+    def _plan(self, rows_of: Collection[TaskId] = (), idle: Collection[TaskId] | None = None) -> SlotPlan:
         return SlotPlan(
             settings=self._settings,
             stages=self._job.specs,
@@ -137,7 +147,6 @@ class TestedInstance:
             budget_s=_BUDGET_S,
             number=2 * self._generation + (self._role is Role.ACTIVE),
             rows_of=dict.fromkeys(rows_of),
-            # Whatever is there is processed at once.
-            idle=frozenset(self._job.tasks),
+            idle=frozenset(self._job.tasks if idle is None else idle),
             clock_ms=CLOCK_BEGINS_MS + int(self._idle_clock() * 1000),
         )

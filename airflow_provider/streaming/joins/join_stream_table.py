@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -158,11 +160,17 @@ class StreamTableJoin(JoinOperation):
         ]
 
     def read_states(self, stored: StoredStates) -> Iterator[tuple[str, str, Any]]:
-        """See `Operation.read_states`: with a history or a grace, all versions."""
-        if self.in_time:
-            kept = ((key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS))
-            stored = stored._replace(items=[(key, self._whole(key, state, stored.read)) for key, state in kept])
-        return super().read_states(stored)
+        """See `Operation.read_states`: with a history or a grace, all versions that a row may still need."""
+        if not self.in_time:
+            yield from super().read_states(stored)
+            return
+        kept = ((key, state) for key, state in stored.items if not key.startswith(BESIDE_GROUPS))
+        stored = stored._replace(items=[(key, self._whole(key, state, stored.read)) for key, state in kept])
+        for group, name, versions in super().read_states(stored):
+            # What is over lies there until the next row of its key.
+            begin = stored.time.mark_ms if self.history_ms is None else NO_WATERMARK
+            over = max(bisect.bisect_right(versions, begin, key=itemgetter("from_ms")) - 1, 0)
+            yield group, name, versions[over:]
 
     @staticmethod
     def _whole(key: bytes, state: bytes, read: Callable[[Sequence[bytes]], Sequence[bytes | None]]) -> bytes:

@@ -119,7 +119,7 @@ def test_with_a_grace_an_order_waits_for_the_country_of_its_time() -> None:
         tester.pipe_inputs([order(4, "bob", at=9_000), order(5, "ann", at=3_100)])
 
         assert [(v["id"], v["country"]) for v in values(tester)] == [("o2", None), ("o5", "FR"), ("o3", "FR")]
-        assert [version["from_ms"] for version in tester.states()["ann"]] == [1_000, 2_000, 3_000]
+        assert [version["from_ms"] for version in tester.states()["ann"]] == [3_000]  # what is needed
 
 
 def test_what_waits_stays_when_the_grace_changes() -> None:
@@ -167,7 +167,8 @@ def test_no_number_of_versions_of_a_key_stops_a_task(given: dict[str, str]) -> N
 
         found = {value["id"]: (value["country"] or "").rstrip("x") for value in values(tester)}
         assert {number: found[number] for number in ("o1", "o2", "o3")} == {"o1": "", "o2": "100", "o3": "110"}
-        assert len(tester.state("ann")) == 1_500
+        # With a grace, those that no order in time meets any more are not seen.
+        assert len(tester.state("ann")) == (1_500 if "history" in given else 1_500 - 115)
         assert tester.state("ann") == tester.states()["ann"]
 
 
