@@ -159,8 +159,8 @@ def join_with_table(
         ConfigurationError: they cannot be joined.
     """
     check_how(how, ("inner", "left"), ": a table's rows do not come by themselves when a stream is joined with it")
+    check_table_key(right, check_joined_on(on))
     columns, types = joined_columns(left, right, on)
-    check_table_key(right, on)
     for branch in left.branches:
         check_stream_time(branch)
     history_ms = None if history is None else duration_ms("join(history=...)", history, zero=True)
@@ -341,6 +341,13 @@ def check_stream_time(branch: Stream) -> None:
 
 def check_table_key(side: Table, on: str) -> None:
     """Refuse to join a table on another column than its key, under which its rows and deletions come."""
+    if "," in side.key:
+        parts = side.key.split(",")
+        raise ConfigurationError(
+            f"join() got on={on!r}, and the key of {side.topic} is made of {' and '.join(parts)}: a table is joined on "
+            f"its whole key. Make one column of them before group_by(), as with_column('pair', \"concat_ws('|', "
+            f"{', '.join(parts)})\"), and of the other side's, and join on that."
+        )
     if side.key.lower() != on.lower():
         raise ConfigurationError(
             f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "
