@@ -101,6 +101,7 @@ class Judge:
         """By task, a commit of which the brokers lost the marker, until the next end of a transaction decides."""
         self._generation = 0
         self._assignment: Assignment | None = None
+        self._forgotten: list[Assignment] = []
         self._seen: dict[tuple[Partition, bytes], int] = {}
         self._marked: dict[Partition, int] = {}
         self._due: dict[str, float] = {}
@@ -174,9 +175,11 @@ class Judge:
         if owner != record.instance:
             raise Violation("one owner a generation", f"{name}: {owner} and {record.instance} in {record.generation}")
         if self._assignment is not None and record.generation <= self._generation:
-            known = self._assignment.tasks[task_id]
-            if known.active_since == record.generation and known.active != record.instance:
-                raise Violation("one owner a generation", f"{name} is {known.active}'s, {record.instance} committed")
+            # A worker that outlived the topic commits in what was assigned before.
+            known = [one.tasks[task_id] for one in (*self._forgotten, self._assignment) if task_id in one.tasks]
+            owners = [task.active for task in known if task.active_since == record.generation]
+            if owners and record.instance not in owners:
+                raise Violation("one owner a generation", f"{name} is {owners[-1]}'s, {record.instance} committed")
         if isinstance(self._oracle, Oracle) and number not in self.tainted:
             begin = 0 if before is None else before.sources[topic].offset
             sinks = [sink for sink in sorted(transaction.partitions) if sink[0] == SINK]
@@ -273,6 +276,8 @@ class Judge:
 
     def forget_assignments(self) -> None:
         """The topic was created again, or lost its newest records."""
+        if self._assignment is not None:
+            self._forgotten.append(self._assignment)
         self._generation, self._assignment = 0, None
 
     def _published(self, transaction: Transaction) -> None:
