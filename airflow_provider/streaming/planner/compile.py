@@ -77,11 +77,6 @@ class _Rows:
         return self.operation.writes(self.writer.key, self.columns)
 
     @property
-    def passed(self) -> bool:
-        """Whether they say how far time was where they came from."""
-        return self.operation.passes
-
-    @property
     def casts(self) -> tuple[Step, ...]:
         """The steps that give what is read again its types: a key is written as text."""
         types = {self.writer.key: self.key, **self.parts}
@@ -143,7 +138,8 @@ def _compiled(
         schema = plan.schema if fed is None else fed.schema
         steps = steps if fed is None else (*fed.casts, *steps)
         decoder = json = _json_decoder(schema, plan, steps, session)
-        source = _source(job, plan, schema, steps, by_worker=json is not None, passed=fed is not None and fed.passed)
+        passed = fed is not None and fed.operation.passes
+        source = _source(job, plan, schema, steps, by_worker=json is not None, passed=passed)
         columns = types_of(source) if json is None else _columns_of(json)
     key = fed.key if fed is not None and plan.keyed else columns.field(plan.key).type
     lacking = [name for name in operation.columns if name not in columns.names]
