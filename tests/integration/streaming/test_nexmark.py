@@ -72,7 +72,8 @@ class RunningQueries(Accounts):
         self.queries, self.model, self.events = queries, model, model.stream()
         self._left, self._sent_at = list(self.events), 0.0
         admin, description = TopicAdmin(self.connection), job.job_of(self.id, queries).description()
-        admin.ensure([TopicSpec(name=name, partitions=PARTITIONS) for name in description.names(TopicKind.SOURCE)])
+        self.sources = description.names(TopicKind.SOURCE)
+        admin.ensure([TopicSpec(name=name, partitions=PARTITIONS) for name in self.sources])
         described, _ = create_described_topics(admin, description)
         write_control(self.connection, self.id, described)
         self.tasks = tasks_of(described.num_partitions)
@@ -99,7 +100,8 @@ class RunningQueries(Accounts):
 
     def send(self, events: Sequence[Event]) -> None:
         for event in events:
-            self._sender.produce(event.topic, json.dumps(event.value), event.key)
+            if event.topic in self.sources:
+                self._sender.produce(event.topic, json.dumps(event.value), event.key)
         assert self._sender.flush(60) == 0
 
     def wait(self, predicate: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
