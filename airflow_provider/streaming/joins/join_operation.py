@@ -151,6 +151,7 @@ class JoinSide(Operation):
         behind: as of `operations.repartition.Repartition`.
         passes_ms: by how much what is told of time behind the join lies behind the rows' own, where a row's own
             watermark goes along (`PASSED`); None where it does not.
+        passes_always: whether it does with each row, because a step behind the join makes another time of the row's.
     """
 
     side: int
@@ -160,6 +161,7 @@ class JoinSide(Operation):
     time: str | None = None
     behind: Operation | None = None
     passes_ms: int | None = None
+    passes_always: bool = False
 
     @property
     def passes(self) -> bool:
@@ -202,7 +204,7 @@ class JoinSide(Operation):
         others = [(name, columns[name]) for name in self.others]
         if self.passes_ms is not None:
             marks = pc.subtract(rows.column(MARK_MS).combine_chunks(), self.passes_ms)
-            others += passed_column(marks, rows.column(EVENT_MS).combine_chunks())
+            others += passed_column(marks, rows.column(EVENT_MS).combine_chunks(), always=self.passes_always)
         written = rows_of_columns((self.on, columns[self.on]), others)
         times = rows.column(EVENT_MS).to_numpy()
         if self.table and self.time is None and len(times):

@@ -11,7 +11,7 @@ from airflow_provider.streaming.aggregates.accumulator import Function
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
 from airflow_provider.streaming.aggregates.aggregator import ADVICE, needed_of, suits
 from airflow_provider.streaming.terms.event_time import MAKE_TIME
-from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema
+from airflow_provider.streaming.terms.sql_type import RECORD, SqlType, parse_schema, refuse_name_of_rows
 from airflow_provider.streaming.terms.steps import JOINED_TIME, CompositeKey, Filter, LatestTime, Select, Step
 
 STRING: Final = SqlType("STRING", "STRING")
@@ -67,7 +67,7 @@ def written_columns(where: str, schema: str | Columns | None, steps: Sequence[St
 
 def check_event_time(columns: Columns, column: str, where: str) -> None:
     """Refuse a column of event times that there is not, or that holds no time."""
-    kind = find_column(where, column, columns)
+    kind = find_column(where, column, columns, "; where a select() has left it out, keep it there")
     if kind is not None and kind.name not in ("TIMESTAMP", "BIGINT") and list(kind.fields) != ["start", "end"]:
         raise ConfigurationError(
             f"{where} names the column {column!r} of type {kind.text}: an event time is a TIMESTAMP, milliseconds "
@@ -108,6 +108,7 @@ def check_aggregate(aggregate: Aggregate, key: Sequence[str], columns: Columns) 
             f"aggregate() names a result {aggregate.name!r}, as the key column of group_by(): the output would have "
             "two fields of one name. Name it otherwise with alias()."
         )
+    refuse_name_of_rows("aggregate() names a result", aggregate.name, "Name it otherwise with alias().")
     function, own = aggregate.function, aggregate.aggregator
     taken = own.taken if own is not None else ("number" if function.adds else "ordered",)
     for at, column in enumerate((aggregate.column,) if own is None else aggregate.columns):
@@ -144,7 +145,7 @@ def _selected(step: Select, columns: Columns) -> Columns:
     return {**given, **{name: kind for name, kind in columns.items() if name in BESIDE_COLUMNS}}
 
 
-def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
+def find_column(where: str, name: str, columns: Columns, advice: str = "") -> SqlType | None:
     """The type of a column as Spark finds it (any case, by its path in a struct); None for one that only Spark knows.
 
     Raises:
@@ -157,7 +158,7 @@ def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
         by_name = {column.lower(): known for column, known in level.items()}
         step_name = step.strip("`").lower()
         if step_name not in by_name:
-            raise ConfigurationError(_missing(where, name, path[:at], step.strip("`"), level))
+            raise ConfigurationError(_missing(where, name, path[:at], step.strip("`"), level, advice))
         kind = by_name[step_name]
         if kind is None:
             return None
@@ -167,9 +168,9 @@ def find_column(where: str, name: str, columns: Columns) -> SqlType | None:
     return kind
 
 
-def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns) -> str:
+def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns, advice: str) -> str:
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
-    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else "."
+    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else f"{advice}."
     there = ", ".join(repr(column) for column in level if column not in BESIDE_COLUMNS)
     return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."

@@ -45,7 +45,7 @@ from airflow_provider.streaming.operations.stateful_process import (
 from airflow_provider.streaming.terms.argument_check import check_kind, check_number, duration_ms, given_text
 from airflow_provider.streaming.terms.event_time import OF_RECORD, EventTime
 from airflow_provider.streaming.terms.sql_type import RECORD, check_schema
-from airflow_provider.streaming.terms.steps import PASSED, CompositeKey, Step
+from airflow_provider.streaming.terms.steps import CompositeKey, Step
 from airflow_provider.streaming.terms.windows import SessionWindow, Window
 
 if TYPE_CHECKING:
@@ -434,11 +434,6 @@ class GroupedStream:
             raise ConfigurationError(
                 f"A job with windows cannot have a key or a result named {WINDOW!r}: the output has the window there. "
                 "Name a result otherwise with alias(), a key with with_column()."
-            )
-        if PASSED in (self.stream.columns or {}):
-            raise ConfigurationError(
-                f"A job with windows needs the name {PASSED!r}, which a column of {self.stream.topic!r} has: name that "
-                "otherwise with select()."
             )
         delay_ms, by = time.delay_ms, self._parts
         if isinstance(window, Window):

@@ -17,7 +17,7 @@ from airflow_provider.streaming.terms.sql_text import (
     split_alias,
     words_in,
 )
-from airflow_provider.streaming.terms.sql_type import RECORD
+from airflow_provider.streaming.terms.sql_type import refuse_name_of_rows
 from airflow_provider.streaming.terms.steps import Filter, Select, Selected, WithColumn
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ def column_step(name: str, expression: str | Column) -> WithColumn:
     check_kind("with_column() got name=", name, str, 'one text, such as "half"')
     refuse_generator("with_column()", expression)
     refuse_other_rows_needed("with_column()", expression)
-    if name.lower() == RECORD:
-        raise ConfigurationError(
-            f"with_column() names the column {name!r}, which holds the record's topic, partition, offset, "
-            "timestamp and key: name it otherwise."
-        )
+    refuse_name_of_rows("with_column() names the column", name, "Name it otherwise.")
     return WithColumn(name, expression)
 
 
@@ -173,7 +169,8 @@ def _refuse_twice(names: Sequence[str]) -> None:
                 f"select() gives two columns the name {name!r}: name one of them otherwise, with AS."
             )
         seen.add(name.lower())
-        if name.lower() == RECORD or name.startswith("__"):
+        refuse_name_of_rows("select() gives a column the name", name, "Name it otherwise, with AS.")
+        if name.startswith("__"):
             raise ConfigurationError(
                 f"select() gives a column the name {name!r}, which is kept for what every row has beside its columns: "
                 "name it otherwise, with AS."

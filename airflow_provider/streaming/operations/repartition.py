@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,25 +23,32 @@ from airflow_provider.streaming.terms.event_time import EVENT_MS
 from airflow_provider.streaming.terms.steps import PASSED
 
 _PASSED_NAME: Final = b'"%b":' % PASSED.encode()
-# In a text a quote has a backslash before it.
-_PASSED: Final = re.compile(b"," + re.escape(_PASSED_NAME) + b"(?:null|-?[0-9]+)")
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def passed_column(marks: pa.Array, event_ms: pa.Array) -> list[tuple[str, pa.Array]]:
+def passed_column(marks: pa.Array, event_ms: pa.Array, *, always: bool = False) -> list[tuple[str, pa.Array]]:
     """The column `PASSED` of some rows; none where no row has been passed: nothing stands for a null.
 
     Args:
         marks: the watermark at each row.
+        always: whether it goes along with each row, passed or not.
     """
-    passed = pc.if_else(pc.greater(marks, event_ms), marks, None)
+    if always:
+        return [(PASSED, marks)]
+    # What ends just at a row has ended by a watermark that is just there, too.
+    passed = pc.if_else(pc.greater_equal(marks, event_ms), marks, None)
     return [(PASSED, passed)] if passed.null_count < len(passed) else []
 
 
 def without_passed(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs of key and JSON object without the column `PASSED`."""
-    return [
-        (key, _PASSED.sub(b"", value) if value is not None and _PASSED_NAME in value else value) for key, value in pairs
-    ]
+    return [(key, value if value is None or _PASSED_NAME not in value else _without(value)) for key, value in pairs]
+
+
+def _without(value: bytes) -> bytes:
+    members = _MEMBERS.decode(value)
+    # A field of that name in one of the user's own columns is the user's.
+    return value if members.pop(PASSED, None) is None else msgspec.json.encode(members)
 
 
 @dataclass(frozen=True)

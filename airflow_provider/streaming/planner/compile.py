@@ -19,6 +19,7 @@ from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_type, quoted, type_name
+from airflow_provider.streaming.language.selection import key_after
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
 from airflow_provider.streaming.planner.job import StatefulJob
@@ -26,7 +27,7 @@ from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.terms.steps import PASSED, Step, WithColumn
+from airflow_provider.streaming.terms.steps import PASSED, Select, Step, WithColumn
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -243,19 +244,34 @@ def _with_passed(plans: Sequence[StagePlan], wants: _Wants) -> list[StagePlan]:
     What comes of two streams is never behind what they tell, and windows put out what is over.
     """
     passing = {
-        plan.source_topic: plan.operation.delay_ms
+        plan.source_topic: (wants.readers[plan.number], plan.operation.delay_ms)
         for plan in plans
         if isinstance(plan.operation, StreamTableJoin) and wants.telling[plan.number]
     }
     found = list[StagePlan]()
     for plan in plans:
-        operation = plan.operation
+        operation, join = plan.operation, passing.get(str(plan.output_topic))
         if isinstance(operation, StreamTableJoin) and plan.source_topic in passing:
             operation = dataclasses.replace(operation, passes=True)
-        elif isinstance(operation, JoinSide) and operation.side == LEFT:
-            operation = dataclasses.replace(operation, passes_ms=passing.get(str(plan.output_topic)))
+        elif isinstance(operation, JoinSide) and operation.side == LEFT and join is not None:
+            readers, delay_ms = join
+            stays = all(_keeps_time(plan, reader) for reader in readers)
+            operation = dataclasses.replace(operation, passes_ms=delay_ms, passes_always=not stays)
         found.append(dataclasses.replace(plan, operation=operation))
     return found
+
+
+def _keeps_time(side: StagePlan, reader: StagePlan) -> bool:
+    """Whether the event time of a stream's rows is still that of what reads what is joined of them."""
+    if side.event_time is None or reader.event_time is None or reader.event_time.of_record:
+        return True
+    column: str | None = side.event_time.column
+    for step in reader.steps:
+        if isinstance(step, Select):
+            column = key_after(column, step)
+        elif isinstance(step, WithColumn) and step.name == column:
+            column = None
+    return column == reader.event_time.column
 
 
 def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage], wants: _Wants) -> list[CompiledStage]:
@@ -267,8 +283,10 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage], want
         if telling[plan.number]:
             listening = [reader for reader in readers[plan.number] if wanting[reader.number]]
             marked = {reader.source_topic: by_number[reader.number].num_tasks for reader in listening}
-            others = tuple(topic for topic in plan.outputs if topic not in marked) if plan.operation.passes else ()
-            spec = dataclasses.replace(spec, marked=marked, columns_alone=others)
+            spec = dataclasses.replace(spec, marked=marked)
+        if isinstance(plan.operation, StreamTableJoin):
+            # Also where it passes none any more: rows that wait may have it.
+            spec = dataclasses.replace(spec, columns_alone=tuple(one for one in plan.outputs if one not in spec.marked))
         if wanting[plan.number]:
             sides: tuple[int | None, ...] = (LEFT, RIGHT) if plan.operation.sided else (None,)
             writers = [other for other in plans if telling[other.number] and plan.source_topic in other.outputs]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider.errors import ConfigurationError
+from airflow_provider.streaming.terms.steps import PASSED
 
 _ALIASES: Final = {
     "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT", "DEC": "DECIMAL",
@@ -125,6 +126,23 @@ _ELSEWHERE: Final = {"STR": "STRING", "TEXT": "STRING", "DATETIME": "TIMESTAMP",
 RECORD: Final = "_source"
 """The column with the record's own topic, partition, offset, timestamp and key."""
 
+_OF_ROWS: Final = {
+    RECORD: "the record's topic, partition, offset, timestamp and key",
+    PASSED: "how far time was where the row came from",
+}
+"""By a name that no column of the user's can have, what rows hold there for themselves."""
+
+
+def refuse_name_of_rows(where: str, name: str, instead: str) -> None:
+    """Refuse a name that rows have for themselves.
+
+    Args:
+        where: what names it, with a verb.
+        instead: what to do.
+    """
+    if (held := _OF_ROWS.get(name.lower())) is not None:
+        raise ConfigurationError(f"{where} {name!r}, which every row has already: it holds {held}. {instead}")
+
 
 def check_schema(schema: str | None, where: str) -> None:
     """Refuse what Spark would refuse with a page of its own, or only when a row arrives.
@@ -142,11 +160,8 @@ def check_schema(schema: str | None, where: str) -> None:
             twice = f"{name!r} twice" if other == name else f"{other!r} and {name!r}, which are one column to Spark"
             raise ConfigurationError(f"{where} got a schema with the column {twice}: keep one of the two.")
         before[name.lower()] = name
-        if name.lower() == RECORD:
-            raise ConfigurationError(
-                f"{where} got a schema with the column {name!r}, which every row has already: it holds the record's "
-                "topic, partition, offset, timestamp and key. Rename the field where it is produced, or leave it out."
-            )
+        instead = "Rename the field where it is produced, or leave it out."
+        refuse_name_of_rows(f"{where} got a schema with the column", name, instead)
         for path, unknown in _unknown(name, kind):
             raise ConfigurationError(
                 f"{where} got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "

@@ -15,7 +15,7 @@ JOINED_TIME: Final = "_event_time"
 
 
 PASSED: Final = "passed__"
-"""The column of rows from another stage with the watermark of their own partition of the source, where that has passed
+"""The column of rows from another stage with the watermark of their own partition of the source, where that has reached
 the row; null where it has not. By it a row is late or not, however many of its neighbours came in its micro-batch."""
 
 CARRIED: Final = (JOINED_TIME, PASSED)

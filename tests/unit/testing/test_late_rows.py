@@ -8,8 +8,10 @@ from typing import Final
 
 import pytest
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming import StatefulJob, Stream, session_window, stream, table, window
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.operations.repartition import without_passed
 from airflow_provider.testing import InputRecord, JobTester, check_batching
 
 _SECOND: Final = 1_000
@@ -113,3 +115,87 @@ def test_users_topic_has_the_columns_alone_beside_windows_that_count_by_the_rows
         columns = {"customer", "id", "at", "country", "agent"}
         assert [record.value.keys() for record in tester.read_output("joined")] == [columns] * 3
         assert tester.counts.late == 1
+
+
+def _order(number: int, at_s: int, customer: str = "ann", partition: int | None = None) -> InputRecord:
+    value = {"id": f"o{number}", "customer": customer, "at": at_s * _SECOND}
+    return InputRecord(value, topic="orders", key="one", partition=partition)
+
+
+def _ann(country: str = "AT") -> InputRecord:
+    return InputRecord({"customer": "ann", "country": country}, topic="customers", key="ann", timestamp_ms=1)
+
+
+@pytest.mark.parametrize("rows", [ORDERS, JOINED], ids=["without a join", "joined"])
+def test_session_that_ends_just_where_a_row_and_its_watermark_are_is_another(rows: Stream) -> None:
+    job = _sessions(rows, "customer")
+    records = [_order(1, 0), _order(2, 8, "bob"), _order(3, 6), _order(4, 60, "bob")]
+    for cut in ([records], [[record] for record in records]):
+        with JobTester(job) as tester:
+            for batch in cut:
+                tester.pipe_inputs(batch)
+            counts = [(record.value["customer"], record.value["n"]) for record in tester.read_output("out")]
+            assert counts == [("ann", 1), ("ann", 1), ("bob", 1)]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda rows: rows.with_column("at", "early"),
+        lambda rows: rows.select("country", "early AS at"),
+        lambda rows: rows.select("country", "at AS on_time", "early AS at"),
+    ],
+)
+def test_row_whose_time_a_step_behind_the_join_makes_earlier_is_judged_by_its_own_watermark(
+    step: Callable[[Stream], Stream],
+) -> None:
+    orders = stream("orders", schema="customer STRING, at BIGINT, early BIGINT", event_time="at", watermark="2 seconds")
+    job = _tumbling(step(orders.join(CUSTOMERS, on="customer")))
+    seed = random.SystemRandom().randrange(2**32)
+    randomness = random.Random(seed)
+    records, now = [_ann()], 0
+    for _ in range(20):
+        now += randomness.choice([0, 1, 3, 8])
+        value = {"customer": "ann", "at": now * _SECOND, "early": max(now - randomness.choice([0, 1, 9]), 0) * _SECOND}
+        records.append(InputRecord(value, topic="orders", timestamp_ms=1))
+    check_batching(job, records, seed=seed, cuts=4)
+
+
+def test_rows_that_wait_show_a_users_topic_nothing_of_their_watermark_once_no_windows_follow() -> None:
+    waited = ORDERS.join(CUSTOMERS, on="customer", how="left", grace="4 seconds")
+    counted = waited.group_by(window("at", "10 seconds"), "country").aggregate(COUNT, emit="close")
+    before = StatefulJob("shop", waited.sink("joined"), counted.sink("counts"))
+    with JobTester(before, partitions=2) as tester:
+        tester.pipe_inputs([_ann()])
+        tester.pipe_inputs([_order(1, 1, partition=1)])
+        tester.pipe_inputs([_order(2, 60, partition=0), _order(3, 3, partition=0)])
+        assert tester.read_output("joined") == []
+        tester.restart(job=StatefulJob("shop", waited.sink("joined")))
+        tester.pipe_inputs([_order(4, 70, partition=1)])
+        tester.pipe_inputs([_order(5, 80, partition=0)])
+
+        found = [record.value for record in tester.read_output("joined")]
+        assert [value["id"] for value in found] == ["o1", "o3", "o2"]
+        assert {name for value in found for name in value} == {"customer", "id", "at", "country", "agent"}
+
+
+def test_name_of_the_column_is_no_users() -> None:
+    says = "'passed__', which every row has already: it holds how far time was where the row came from"
+    for made in (
+        lambda: stream("orders", schema="passed__ BIGINT"),
+        lambda: table("customers", schema="customer STRING, Passed__ STRING", key="customer"),
+        lambda: ORDERS.with_column("passed__", "id"),
+        lambda: ORDERS.select("id AS passed__"),
+        lambda: ORDERS.group_by("customer").aggregate(F.count().alias("passed__")),
+    ):
+        with pytest.raises(ConfigurationError, match=says.replace("'passed__'", "'[Pp]assed__'")):
+            made()
+
+
+def test_of_a_row_its_own_column_is_left_out_alone() -> None:
+    given = b'{"k":"\xc3\xa4","note":"x,\\"passed__\\":1","m":{"a":1,"passed__":5},"passed__":null,"n":1.50}'
+
+    (_, found), unchanged, deleted = without_passed([(b"k", given), (b"k", b'{"m":{"passed__":5}}'), (b"k", None)])
+
+    assert found == b'{"k":"\xc3\xa4","note":"x,\\"passed__\\":1","m":{"a":1,"passed__":5},"n":1.50}'
+    assert (unchanged, deleted) == ((b"k", b'{"m":{"passed__":5}}'), (b"k", None))

@@ -336,6 +336,7 @@ def _attempt(
         keyed_by_group=task.partition_check is not None,
         table=job.input.table,
         null_keys=job.input.null_keys == "keep",
+        from_stage=job.input.from_stage,
     )
     if sure and not tolerant:
         raise sure[0].error

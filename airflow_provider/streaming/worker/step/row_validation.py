@@ -42,6 +42,7 @@ def validate_rows(
     keyed_by_group: bool = False,
     table: bool = False,
     null_keys: bool = False,
+    from_stage: bool = False,
 ) -> tuple[pa.Table, list[Failure]]:
     """The rows that can be processed, and the failures of the others in the order of their offsets.
 
@@ -49,6 +50,7 @@ def validate_rows(
         rows: columns ``__offset``, ``__source_key``, ``__corrupt`` and ``__key`` at least.
         keyed_by_group: whether the record's key has to be the group, so that all of a group's records are in one
             partition.
+        from_stage: whether an earlier stage of the job wrote them.
         table: whether they are a table's, whose key has to be the record's, because a deletion has no other.
     """
     good = pc.and_(pc.is_null(rows.column("__corrupt")), _usable(rows.column("__key"), null_keys))
@@ -63,7 +65,8 @@ def validate_rows(
         return rows, []
     failures = []
     for row in rows.filter(pc.invert(good)).select([*_READ, *times]).to_pylist():
-        failures.append(Failure(row["__offset"], _error(topic, partition, key_name, row, table, null_keys)))
+        error = _error(topic, partition, key_name, row, table, null_keys, from_stage)
+        failures.append(Failure(row["__offset"], error))
     return rows.filter(good), failures
 
 
@@ -109,7 +112,7 @@ def _is_text(key: bytes | None) -> bool:
 
 
 def _error(
-    topic: str, partition: int, key_name: str, row: dict[str, object], table: bool, null_keys: bool
+    topic: str, partition: int, key_name: str, row: dict[str, object], table: bool, null_keys: bool, from_stage: bool
 ) -> RecordError:
     offset, key = row["__offset"], row["__key"]
     assert isinstance(offset, int)
@@ -120,7 +123,12 @@ def _error(
     remedy = _NO_FILTER if table else "filter such records out, or "
     if key is None and not null_keys:
         reason = f"the key column {key_name!r} is null: {remedy}let the producer fill it"
-        if row["__source_key"] is not None:
+        if from_stage:
+            reason = (
+                f"the key column {key_name!r} is null: filter such rows out, or give them a value with with_column(). "
+                "A row of a left join that found no partner has null there"
+            )
+        elif row["__source_key"] is not None:
             reason = (
                 f"the value has no {key_name!r}, or null there, and the record's key, "
                 f"{_shown(row['__source_key'])}, is not read in its place: {remedy}let the producer write the "
