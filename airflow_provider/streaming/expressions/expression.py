@@ -1,8 +1,8 @@
 """Expressions over decoded columns, computed by pyarrow as Spark 4 computes them.
 
-An expression has one of six types, those of `JsonDecoder`, or is the BINARY of a record without a schema. Nothing here
-raises for a value: what may is Spark's. Which expressions there are, and of which types, `spark_sql` decides; a random
-test holds both to Spark.
+An expression has one of the types of `JsonDecoder`, or is the BINARY of a record without a schema. Nothing here raises
+for a value: what may is Spark's. Which expressions there are, and of which types, `spark_sql` decides; a random test
+holds both to Spark.
 Source: Spark 4.2, ``sql/catalyst/expressions`` (``predicates``, ``arithmetic``, ``conditionalExpressions``, ``Cast``).
 """
 
@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.expressions import letters
-from airflow_provider.streaming.json.json_decoder import PLAIN
+from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, WINDOW_TYPE
 
 STRING, INT, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"
 BINARY: Final = "BINARY"
-ARROW: Final[Mapping[str, pa.DataType]] = {**PLAIN, BINARY: pa.binary()}
+ARROW: Final[Mapping[str, pa.DataType]] = {**PLAIN, BINARY: pa.binary(), WINDOW: WINDOW_TYPE}
 
 Values = Any
 """A `pa.Array`, or a `pa.Scalar` for the same value in every row."""
@@ -120,6 +120,15 @@ _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _NO_TEXT: Final = "\ufffd".encode()
+
+
+def event_ms(times: Values) -> Values:
+    """Epoch ms of what may be an event time: of microseconds the earlier millisecond, of a window its last moment."""
+    if pa.types.is_struct(times.type):
+        return pc.subtract(event_ms(pc.struct_field(times, "end")), 1)
+    if pa.types.is_integer(times.type):
+        return times
+    return pc.floor_temporal(times, unit="millisecond").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
 
 
 def _equal(left: Values, right: Values) -> Values:
@@ -263,5 +272,8 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "to_double": functools.partial(pc.cast, target_type=pa.float64(), safe=False),
     "to_integer_or_null": _integers,
     "key_text": _key_text,
+    "event_ms": event_ms,
     "latest": pc.max_element_wise,
+    "start": lambda window: pc.struct_field(window, "start"),
+    "end": lambda window: pc.struct_field(window, "end"),
 }

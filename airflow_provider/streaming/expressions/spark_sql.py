@@ -18,12 +18,14 @@ from airflow_provider.streaming.expressions.expression import (
     DOUBLE,
     INT,
     STRING,
+    TIMESTAMP,
     Call,
     Case,
     Column,
     Expression,
     Literal,
 )
+from airflow_provider.streaming.json.json_decoder import WINDOW
 from airflow_provider.streaming.terms.sql_text import calls_in
 
 Kinds = Mapping[str, str]
@@ -76,6 +78,8 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     Raises:
         LeftToSparkError: it has something that only Spark can compute, or that Spark refuses.
     """
+    if kinds.get(text) == WINDOW:
+        return Column(text, WINDOW)
     reader, tree = _parsed(text, kinds)
     found = _typed(reader.read(tree))
     _refuse_foldable(found)
@@ -202,9 +206,11 @@ class _Reader:
         return self.read(node.this)
 
     def column(self, node: Any) -> Expression:
-        name = node.this.name
-        if name not in self._kinds:
-            raise LeftToSparkError(f"{name!r}, which is no column of a plain type")
+        name, of = node.this.name, node.table
+        if of and self._kinds.get(of) == WINDOW and name in ("start", "end"):
+            return Call(name, (Column(of, WINDOW),), TIMESTAMP)
+        if of or self._kinds.get(name, WINDOW) == WINDOW:
+            raise LeftToSparkError(f"{node.sql('spark')!r}, which is no column of a plain type")
         return Column(name, self._kinds[name])
 
     def literal(self, node: Any) -> Expression:
@@ -380,7 +386,7 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
     name: (frozenset(known.split()), make)
     for names, known, make in (
         ("Paren", "this", _Reader.paren),
-        ("Column", "this", _Reader.column),
+        ("Column", "this table", _Reader.column),
         ("Literal", "this is_string", _Reader.literal),
         ("Boolean", "this", _Reader.truth),
         ("Null", "", _Reader.null),

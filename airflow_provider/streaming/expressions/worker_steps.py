@@ -22,7 +22,7 @@ from airflow_provider.streaming.expressions.expression import (
     Expression,
 )
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
-from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_decoder import WINDOW, Decoded, JsonDecoder, JsonField
 from airflow_provider.streaming.terms.steps import (
     CARRIED,
     FAILED_ROW,
@@ -35,6 +35,8 @@ from airflow_provider.streaming.terms.steps import (
     WithColumn,
 )
 
+TIMES: Final = (BIGINT, TIMESTAMP, WINDOW)
+"""The types of what may be an event time."""
 _NO_MARK: Final = pa.nulls(1, pa.int32())[0]
 
 
@@ -180,9 +182,9 @@ def _columns(step: Step, kinds: Mapping[str, str]) -> dict[str, Expression]:
             made = Call("key_text", tuple(_key_part(_column(name, kinds)) for name in step.columns), STRING)
         case LatestTime():
             parts = tuple(_column(name, kinds) for name in step.columns)
-            if any(part.kind != BIGINT for part in parts):
-                raise LeftToSparkError("an event time that is no BIGINT")
-            made = Call("latest", parts, BIGINT)
+            if any(part.kind not in TIMES for part in parts):
+                raise LeftToSparkError("an event time that is none")
+            made = Call("latest", tuple(Call("event_ms", (part,), BIGINT) for part in parts), BIGINT)
         case Filter():
             raise AssertionError("a filter makes no columns")
     _refuse_name(step.name, kinds)
@@ -224,7 +226,7 @@ def _column(name: str, kinds: Mapping[str, str]) -> Column:
 
 
 def _key_part(column: Column) -> Expression:
-    if column.kind in (BINARY, DOUBLE, TIMESTAMP):
+    if column.kind in (BINARY, DOUBLE, TIMESTAMP, WINDOW):
         raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 

@@ -34,6 +34,16 @@ PLAIN: Final[Mapping[str, pa.DataType]] = {
     "TIMESTAMP": TIMESTAMP,
 }
 """By a type that is decoded here, Arrow's."""
+WINDOW: Final = "WINDOW"
+"""Of a column with a window, as an earlier stage writes it: a struct of `start` and `end`."""
+WINDOW_TYPE: Final = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
+
+
+class _Bounds(msgspec.Struct, gc=False):
+    start: str | None = None
+    end: str | None = None
+
+
 _PYTHON: Final[dict[str, Any]] = {
     "STRING": str,
     "BIGINT": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
@@ -41,10 +51,12 @@ _PYTHON: Final[dict[str, Any]] = {
     "DOUBLE": float,
     "BOOLEAN": bool,
     "TIMESTAMP": str | int,
+    WINDOW: _Bounds,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT"}
 # A Python name is what the rows' classes can have.
-_FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s+(\w+)\s*")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+)\s*")
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
@@ -66,7 +78,7 @@ class JsonField:
     """A field of the value.
 
     Args:
-        kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE``, ``BOOLEAN`` or ``TIMESTAMP``.
+        kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE``, ``BOOLEAN`` or ``TIMESTAMP``; or `WINDOW`.
     """
 
     name: str
@@ -102,10 +114,17 @@ class JsonDecoder:
         # Of records that are only counted nothing but the key goes on: their schema has no field.
         fields = [_FIELD.fullmatch(part) for part in schema.split(",")] if schema else []
         found = [JsonField(f[1], _ALIASES.get(f[2].upper(), f[2].upper())) for f in fields if f is not None]
-        names = {field.name.lower() for field in found}  # which Spark does not tell apart by case
-        if len(names) < len(fields) or any(field.kind not in PLAIN for field in found):
+        if len(found) < len(fields) or any(field.kind not in PLAIN for field in found):
             return None
-        return cls(tuple(found))
+        return cls.of_fields(found)
+
+    @classmethod
+    def of_fields(cls, fields: Sequence[JsonField]) -> JsonDecoder | None:
+        """The decoder of some fields, or None where a name is no plain one, or is there twice."""
+        names = {field.name.lower() for field in fields}  # which Spark does not tell apart by case
+        if len(names) < len(fields) or any(_NAME.fullmatch(field.name) is None for field in fields):
+            return None
+        return cls(tuple(fields))
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """Decode many values. A null value gives nulls, as in Spark."""
@@ -118,13 +137,17 @@ class JsonDecoder:
         except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
             rows = [self._one(text, at, bad) for at, text in enumerate(texts)]
         times = {
-            field.name: self._times(field, rows, bad, values) for field in self.fields if field.kind == "TIMESTAMP"
+            field.name: self._times(field, rows, bad, values)
+            if field.kind == "TIMESTAMP"
+            else self._windows(field, rows, bad)
+            for field in self.fields
+            if field.kind in ("TIMESTAMP", WINDOW)
         }
         if times and bad:
             # What has a time that is none decodes as a whole to nothing.
             rows = [self._row() if at in bad else row for at, row in enumerate(rows)]
             left = _at(bad, len(rows))
-            times = {name: pc.if_else(left, pa.scalar(None, TIMESTAMP), column) for name, column in times.items()}
+            times = {name: pc.if_else(left, pa.scalar(None, column.type), column) for name, column in times.items()}
         columns = {
             field.name: times[field.name]
             if field.name in times
@@ -132,6 +155,19 @@ class JsonDecoder:
             for field in self.fields
         }
         return Decoded(columns, bad)
+
+    @staticmethod
+    def _windows(field: JsonField, rows: Sequence[Any], bad: dict[int, str]) -> pa.Array:
+        """The windows that an earlier stage wrote; `bad` gets the rows of those that are none."""
+        given = [getattr(row, field.name) for row in rows]
+        bounds = []
+        for bound in ("start", "end"):
+            texts = [None if one is None else getattr(one, bound) for one in given]
+            found, none = timestamps(pa.array(texts, pa.string()))
+            bounds.append(found)
+            bad |= {at: misfit(field.name, field.kind, "is none") for at in none if at not in bad}
+        missing = pa.array([one is None for one in given], pa.bool_())
+        return pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE), mask=missing)
 
     def _times(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
         """Points in time; `bad` gets the rows of those that are none."""
@@ -236,6 +272,8 @@ def _converted(field: JsonField, token: bytes) -> Any:
     first = token[:1]
     if field.kind == "TIMESTAMP" and (first == b'"' or (_INTEGER.fullmatch(token) and len(token) <= _LONGEST_INTEGER)):
         return json.loads(token)
+    if field.kind == WINDOW:
+        return msgspec.json.decode(token, type=_Bounds)
     if field.kind == "STRING":
         return jackson_text(token)
     if field.kind == "BOOLEAN" and first in b"tf":

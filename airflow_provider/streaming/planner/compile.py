@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.expressions.expression import ARROW
+from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, INT
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.joins.join_operation import JoinSide
@@ -83,8 +83,12 @@ class _Rows:
         types = {self.writer.key: self.key, **self.parts}
         keys = self.operation.written_keys(self.writer.key)
         named = {name: kind for name in keys if name in types and (kind := json_type(types[name])) is not None}
+        # What was written of an integer is one: the worker takes a cast that never fails.
+        casts = {name: "TRY_CAST" if kind in (INT, BIGINT) else "CAST" for name, kind in named.items()}
         return tuple(
-            WithColumn(name, f"CAST({quoted(name)} AS {kind})") for name, kind in named.items() if kind != "STRING"
+            WithColumn(name, f"{casts[name]}({quoted(name)} AS {kind})")
+            for name, kind in named.items()
+            if kind != "STRING"
         )
 
 

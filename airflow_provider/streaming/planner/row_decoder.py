@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.streaming.expressions.expression import BIGINT, DOUBLE, TIMESTAMP
+from airflow_provider.streaming.expressions.expression import DOUBLE, TIMESTAMP
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
-from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
-from airflow_provider.streaming.json.json_decoder import PLAIN, JsonDecoder
+from airflow_provider.streaming.expressions.worker_steps import TIMES, RawDecoder, SteppedDecoder
+from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, JsonDecoder, JsonField
 from airflow_provider.streaming.planner.stage_plan import StagePlan
-from airflow_provider.streaming.terms.sql_type import parse_schema
+from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import CompositeKey, Step
 
 
@@ -50,33 +50,37 @@ def decoder_of(
     decoder = RawDecoder() if schema is None else _json_decoder(schema, plan)
     if steps and not (session.ansi and session.plain_letters):
         raise LeftToSparkError("steps in a session that is not in ANSI mode, or whose language has letters of its own")
-    if not session.utc and any(field.kind == TIMESTAMP for field in decoder.fields):
+    if not session.utc and any(field.kind in (TIMESTAMP, WINDOW) for field in decoder.fields):
         raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     stepped = SteppedDecoder.of(decoder, steps)
     kinds, time = stepped.kinds, plan.event_time
     if lacking := {*plan.operation.columns, *composed_of(plan)} - kinds.keys():
         raise LeftToSparkError(f"{min(lacking)!r}, which is no column of the schema")
-    if time is not None and not time.of_record and kinds.get(time.column) not in (BIGINT, TIMESTAMP):
+    if time is not None and not time.of_record and kinds.get(time.column) not in TIMES:
         raise LeftToSparkError("an event time that is no column of the schema")
-    if not plan.keyed and kinds.get(plan.key, DOUBLE) in (DOUBLE, TIMESTAMP):
-        raise LeftToSparkError("a key that is a DOUBLE, a TIMESTAMP, or no column of the schema")
+    if not plan.keyed and kinds.get(plan.key, DOUBLE) in (DOUBLE, TIMESTAMP, WINDOW):
+        raise LeftToSparkError("a key that is a DOUBLE, a TIMESTAMP, a window, or no column of the schema")
     return stepped
 
 
 def _json_decoder(schema: str, plan: StagePlan) -> JsonDecoder:
     # What an earlier stage wrote decodes: a column that nobody reads may be of any type.
-    decoder = JsonDecoder.of(_plain_part(schema) if plan.internal else schema)
+    columns = parse_schema(schema) if plan.internal else None
+    if columns is None:
+        decoder = JsonDecoder.of(schema)
+    else:
+        kinds = {name: _kind(kind) for name, kind in columns.items()}
+        decoder = JsonDecoder.of_fields([JsonField(name, kind) for name, kind in kinds.items() if kind is not None])
     if decoder is None:
         raise LeftToSparkError(_other_type(schema))
     return decoder
 
 
-def _plain_part(schema: str) -> str:
-    """The columns of a schema whose types the worker takes."""
-    columns = parse_schema(schema)
-    if columns is None:
-        return schema
-    return ", ".join(f"{name} {kind.text}" for name, kind in columns.items() if kind.name in PLAIN)
+def _kind(kind: SqlType) -> str | None:
+    """Of a column that an earlier stage wrote, where the worker takes it."""
+    if [(name, inner.name) for name, inner in kind.fields.items()] == [("start", TIMESTAMP), ("end", TIMESTAMP)]:
+        return WINDOW
+    return kind.name if kind.name in PLAIN else None
 
 
 def _other_type(schema: str) -> str:

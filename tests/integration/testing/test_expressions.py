@@ -14,15 +14,18 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_provider.streaming.aggregates.windowed_aggregate import bounds_column
 from airflow_provider.streaming.expressions.expression import ARROW, Expression
 from airflow_provider.streaming.expressions.letters import lower, upper
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
 from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
-from airflow_provider.streaming.json.json_decoder import JsonDecoder
+from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_rows import json_rows
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.planner.stage_spec import InputSpec
-from airflow_provider.streaming.terms.steps import CompositeKey, Filter, Select, Selected, Step, WithColumn
+from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
+from airflow_provider.streaming.terms.steps import CompositeKey, Filter, LatestTime, Select, Selected, Step, WithColumn
 from airflow_provider.streaming.worker.step.arrival import rows_by_partition
 from airflow_provider.testing.in_memory_clients import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, local_spark
@@ -140,9 +143,16 @@ RAW = [
 BYTES = b"".join(value or b"" for value in RAW)
 
 
-def rows_both_ways(schema: str | None, steps: tuple[Step, ...], values: Sequence[bytes | None]) -> tuple[pa.Table, ...]:
+def rows_both_ways(
+    schema: str | None,
+    steps: tuple[Step, ...],
+    values: Sequence[bytes | None],
+    *,
+    plain: JsonDecoder | None = None,
+    event_time: EventTime | None = None,
+) -> tuple[pa.Table, ...]:
     """What reaches the active step, made by the worker and made by Spark."""
-    plain = None if schema is None else JsonDecoder.of(schema)
+    plain = JsonDecoder.of(schema) if schema is not None and plain is None else plain
     decoder = SteppedDecoder.of(RawDecoder() if plain is None else plain, steps)
     source = SourceSpec(
         application_id="app",
@@ -155,6 +165,7 @@ def rows_both_ways(schema: str | None, steps: tuple[Step, ...], values: Sequence
         keeps_records=False,
         max_offsets_per_trigger=None,
         kafka_options=(),
+        event_time=event_time,
     )
     records = [
         SourceRecord(partition=0, offset=at, record=Record(key=b"k", value=value, timestamp_ms=at))
@@ -168,12 +179,58 @@ def rows_both_ways(schema: str | None, steps: tuple[Step, ...], values: Sequence
             decoder=decoder if by_worker else None,
             json=schema is not None,
             by_spark=SparkJson(schema),
+            event_time=event_time,
         )
         spec = dataclasses.replace(job_spec(), input=given)
         batches = SourceRows(dataclasses.replace(source, decoded_by_worker=by_worker)).of(records)
         ((_, rows),) = rows_by_partition(spec, batches)
-        found.append(rows.select(sorted({"__offset", "__filtered", "__corrupt", "__key", *decoder.kinds})))
+        times = () if event_time is None else (EVENT_MS,)
+        found.append(rows.select(sorted({"__offset", "__filtered", "__corrupt", "__key", *times, *decoder.kinds})))
     return tuple(found)
+
+
+WINDOWED = "word STRING, n BIGINT, at TIMESTAMP, window STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
+
+
+@pytest.mark.parametrize("behind", ["window", "of", "end_at", "_event_time"])
+@pytest.mark.usefixtures("spark")
+def test_windows_of_an_earlier_stage_are_those_that_spark_makes(behind: str) -> None:
+    seed = random.randrange(10**9)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    times = [None, 0, 1_700_000_000_000, 1_700_000_000_001, -5, 253_402_300_799_999, -62_135_596_800_000]
+    times += [chance.randrange(-(10**12), 10**13) for _ in range(20)]
+    rows = 200
+    starts, ends = ([chance.choice(times) or 0 for _ in range(rows)] for _ in range(2))
+    windows = bounds_column(starts, ends).to_pylist()
+    given = [None if chance.random() < 0.1 else one for one in windows]
+    at = pa.array([chance.choice(times) for _ in range(rows)], pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    values: list[bytes | None] = list(
+        json_rows(
+            [
+                ("word", pa.array([chance.choice(["a", "b"]) for _ in range(rows)])),
+                ("n", pa.array([chance.choice([None, 1, 2]) for _ in range(rows)], pa.int64())),
+                ("at", at),
+                ("window", pa.array(given, bounds_column([], []).type)),
+            ]
+        )
+    )
+    values += [b'{"word":"a"}', b'{"word":"a","window":{}}', None]
+    chance.shuffle(values)
+    kinds = {"word": "STRING", "n": "BIGINT", "at": "TIMESTAMP", "window": WINDOW}
+    plain = JsonDecoder.of_fields([JsonField(name, kind) for name, kind in kinds.items()])
+    steps: tuple[Step, ...] = (
+        WithColumn("end_at", "window.end"),
+        Filter("n IS NULL OR n > 1", "small"),
+        LatestTime(("window", "at")),
+        Select((Selected("*", ()), Selected("window", ("of",)), Selected("window.start", ("began",)))),
+        Filter("began < end_at OR window.start IS NULL", "empty"),
+    )
+
+    by_worker, by_spark_alone = rows_both_ways(WINDOWED, steps, values, plain=plain, event_time=EventTime(behind, 0))
+
+    assert by_worker.to_pylist() == by_spark_alone.to_pylist()
+    assert by_worker.schema.field("window").type == by_spark_alone.schema.field("window").type
 
 
 @pytest.mark.parametrize("generator", ["explode", "explode_outer"])

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.expressions.expression import event_ms
 from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
@@ -178,7 +179,9 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> tuple[pa.Table
     event_time = job.input.event_time
     times = {}
     if event_time is not None:
-        times[EVENT_MS] = rows["__timestamp_ms"] if event_time.of_record else _ms(decoded.columns[event_time.column])
+        times[EVENT_MS] = (
+            rows["__timestamp_ms"] if event_time.of_record else event_ms(decoded.columns[event_time.column])
+        )
     return rows, pa.table(
         {
             **{name: rows.column(name) for name in ("__partition", "__offset", "__source_key", *kept)},
@@ -191,13 +194,6 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> tuple[pa.Table
             **decoded.columns,
         }
     )
-
-
-def _ms(times: pa.Array) -> pa.Array:
-    """Of a TIMESTAMP the earlier millisecond, as `source_query` takes it."""
-    if pa.types.is_integer(times.type):
-        return times
-    return pc.floor_temporal(times, unit="millisecond").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
 
 
 def _checked(job: StageSpec, rows: pa.Table) -> pa.Table:
