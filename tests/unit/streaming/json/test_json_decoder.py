@@ -7,9 +7,10 @@ import pickle
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from airflow_provider.streaming.json.json_decoder import Decoded, JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_decoder import WINDOW, Decoded, JsonDecoder, JsonField
 
 DECODER = JsonDecoder(
     (
@@ -219,3 +220,27 @@ def test_what_is_no_time_is_named_and_the_others_are_decoded(value: str, why: st
 
 def test_field_that_stands_twice_has_to_be_a_time_each_time() -> None:
     assert sorted(times('"x","at":"2026-01-31"', '"2026-01-31","at":"x"', '"2026","at":"2026-01-31"')[1]) == [0, 1]
+
+
+def test_window_of_an_earlier_stage_is_a_struct_of_its_bounds_and_none_is_null() -> None:
+    decoder = JsonDecoder.of_fields([JsonField("n", "BIGINT"), JsonField("of", WINDOW)])
+    assert decoder is not None
+    values = [
+        b'{"n":1,"of":{"start":"2023-11-14T22:13:20.000Z","end":"2023-11-14T22:13:30.001Z"}}',
+        b'{"n":2,"of":null}',
+        b'{"n":3}',
+        b'{"n":4,"of":{"start":"never","end":"2023-11-14T22:13:30.000Z"}}',
+        b'{"n":5,"of":7}',
+    ]
+    decoded = decoder.decode(pa.chunked_array([values], pa.binary()))
+
+    bounds = pc.struct_field(decoded.columns["of"], "end").cast(pa.int64()).to_pylist()
+    assert bounds == [1_700_000_010_001_000, None, None, None, None]
+    assert decoded.columns["of"].is_valid().to_pylist() == [True, False, False, False, False]
+    assert decoded.columns["n"].to_pylist() == [1, 2, 3, None, None]
+    assert sorted(decoded.bad) == [3, 4]
+
+
+def test_fields_of_one_name_or_of_a_strange_one_are_left_to_spark() -> None:
+    assert JsonDecoder.of_fields([JsonField("a", "INT"), JsonField("A", "INT")]) is None
+    assert JsonDecoder.of_fields([JsonField("a b", "INT")]) is None
