@@ -167,6 +167,10 @@ class JoinSide(Operation):
     def passes(self) -> bool:
         return self.passes_ms is not None
 
+    def passing(self, delay_ms: int = 0, *, always: bool = False) -> JoinSide:
+        """See `Operation.passing`: the rows of a stream, which is the left side."""
+        return self if self.side else dataclasses.replace(self, passes_ms=delay_ms, passes_always=always)
+
     def comes_in_time(self, event_ms: Ints, marks: Ints, side: int | Ints = 0) -> npt.NDArray[np.bool_]:
         if self.behind is None:
             return super().comes_in_time(event_ms, marks)

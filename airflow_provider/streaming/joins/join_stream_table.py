@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -72,6 +73,7 @@ class StreamTableJoin(JoinOperation):
     """
 
     lasting: ClassVar[bool] = True
+    lets_pass: ClassVar[bool] = True
 
     joined: JoinedColumns
     how: Literal["inner", "left"]
@@ -84,6 +86,9 @@ class StreamTableJoin(JoinOperation):
     @property
     def delay_ms(self) -> int:
         return self.grace_ms or 0
+
+    def passing(self, delay_ms: int = 0, *, always: bool = False) -> StreamTableJoin:
+        return dataclasses.replace(self, passes=True)
 
     @property
     def in_time(self) -> bool:

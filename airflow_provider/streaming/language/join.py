@@ -159,8 +159,9 @@ def join_with_table(
         ConfigurationError: they cannot be joined.
     """
     check_how(how, ("inner", "left"), ": a table's rows do not come by themselves when a stream is joined with it")
-    check_table_key(right, check_joined_on(on))
+    refuse_key_of_several(right, on)
     columns, types = joined_columns(left, right, on)
+    check_table_key(right, on)
     for branch in left.branches:
         check_stream_time(branch)
     history_ms = None if history is None else duration_ms("join(history=...)", history, zero=True)
@@ -339,8 +340,8 @@ def check_stream_time(branch: Stream) -> None:
         check_event_time(columns, branch.event_time.column, "stream(event_time=...)")
 
 
-def check_table_key(side: Table, on: str) -> None:
-    """Refuse to join a table on another column than its key, under which its rows and deletions come."""
+def refuse_key_of_several(side: Table, on: str) -> None:
+    """Refuse to join a table whose key is made of several columns."""
     if "," in side.key:
         parts = side.key.split(",")
         raise ConfigurationError(
@@ -348,6 +349,11 @@ def check_table_key(side: Table, on: str) -> None:
             f"its whole key. Make one column of them before group_by(), as with_column('pair', \"concat_ws('|', "
             f"{', '.join(parts)})\"), and of the other side's, and join on that."
         )
+
+
+def check_table_key(side: Table, on: str) -> None:
+    """Refuse to join a table on another column than its key, under which its rows and deletions come."""
+    refuse_key_of_several(side, on)
     if side.key.lower() != on.lower():
         raise ConfigurationError(
             f"join() got on={on!r}, and the key of the table {side.topic!r} is {side.key!r}: a table is joined on its "

@@ -199,6 +199,9 @@ class Operation(ABC):
     lasting: ClassVar[bool] = False
     """Whether each record that it puts out stays, in no certain order, and a later one of its key replaces none."""
 
+    lets_pass: ClassVar[bool] = False
+    """Whether the watermark that a row of its left side brings goes on with what it is joined to (`PASSED`)."""
+
     shared: ClassVar[bool] = False
     """Whether a result is made of many rows, none of which can be left out alone."""
 
@@ -250,6 +253,15 @@ class Operation(ABC):
     def passes(self) -> bool:
         """Whether what it puts out says how far time was where its rows came from (`PASSED`)."""
         return False
+
+    def passing(self, delay_ms: int = 0, *, always: bool = False) -> Operation:
+        """The same, where it writes rows for what lets their own watermark pass, or lets it pass itself.
+
+        Args:
+            delay_ms: by how much what is told of time behind that lies behind the rows' own.
+            always: whether each row has it, because a step behind makes another time of the row's.
+        """
+        return self
 
     @property
     def wants_passed(self) -> bool:

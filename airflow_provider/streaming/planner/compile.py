@@ -14,9 +14,7 @@ from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, INT
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
-from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
-from airflow_provider.streaming.joins.join_stream_table import StreamTableJoin
 from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.json.types import json_type, quoted, type_name
 from airflow_provider.streaming.language.selection import key_after
@@ -248,19 +246,19 @@ def _with_passed(plans: Sequence[StagePlan], wants: _Wants) -> list[StagePlan]:
     What comes of two streams is never behind what they tell, and windows put out what is over.
     """
     passing = {
-        plan.source_topic: (wants.readers[plan.number], plan.operation.delay_ms)
+        plan.source_topic: (plan.event_time, wants.readers[plan.number])
         for plan in plans
-        if isinstance(plan.operation, StreamTableJoin) and wants.telling[plan.number]
+        if plan.operation.lets_pass and wants.telling[plan.number]
     }
     found = list[StagePlan]()
     for plan in plans:
-        operation, join = plan.operation, passing.get(str(plan.output_topic))
-        if isinstance(operation, StreamTableJoin) and plan.source_topic in passing:
-            operation = dataclasses.replace(operation, passes=True)
-        elif isinstance(operation, JoinSide) and operation.side == LEFT and join is not None:
-            readers, delay_ms = join
+        operation = plan.operation
+        if plan.source_topic in passing:
+            operation = operation.passing()
+        elif plan.output_topic in passing:
+            time, readers = passing[plan.output_topic]
             stays = all(_keeps_time(plan, reader) for reader in readers)
-            operation = dataclasses.replace(operation, passes_ms=delay_ms, passes_always=not stays)
+            operation = operation.passing(0 if time is None else time.delay_ms, always=not stays)
         found.append(dataclasses.replace(plan, operation=operation))
     return found
 
@@ -288,7 +286,7 @@ def _with_time(plans: Sequence[StagePlan], stages: Sequence[CompiledStage], want
             listening = [reader for reader in readers[plan.number] if wanting[reader.number]]
             marked = {reader.source_topic: by_number[reader.number].num_tasks for reader in listening}
             spec = dataclasses.replace(spec, marked=marked)
-        if isinstance(plan.operation, StreamTableJoin):
+        if plan.operation.lets_pass:
             # Also where it passes none any more: rows that wait may have it.
             spec = dataclasses.replace(spec, columns_alone=tuple(one for one in plan.outputs if one not in spec.marked))
         if wanting[plan.number]:

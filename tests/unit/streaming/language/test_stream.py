@@ -99,7 +99,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("no-name", lambda: ORDERS.select("amount / 2"), r"no name: end it with AS"),
     ("name-twice", lambda: ORDERS.select("amount", "1 AS Amount"), r"two columns the name 'Amount'"),
     ("name-of-all", lambda: ORDERS.select("*", "1 AS Amount"), r"'Amount', which is among the columns of '\*' already"),
-    ("own-name", lambda: ORDERS.select("1 AS _source"), r"'_source', which is kept"),
+    ("own-name", lambda: ORDERS.select("1 AS _source"), r"'_source', which every row has"),
     ("missing", lambda: ORDERS.select("amuont"), r"'amuont', which does not exist: did you mean 'amount'\?"),
     (
         "missing-in-filter",

@@ -119,17 +119,17 @@ def test_column_of_another_type_that_nobody_reads_is_left_out_of_what_a_stage_be
     """Spark would make nothing of a record whose column is wrong; a stage of the job writes none such."""
     schema = "customer STRING, amount BIGINT, at TIMESTAMP"
     orders = stream("orders", schema=schema, key="customer", event_time="at", watermark="1 minute")
-    hourly = orders.group_by("customer", window("at", "1 hour")).aggregate(F.sum("amount").alias("n"), emit="close")
+    aggregates = F.sum("amount").alias("n"), F.collect_list("amount", limit=9).alias("amounts")
+    hourly = orders.group_by("customer", window("at", "1 hour")).aggregate(*aggregates, emit="close")
 
     def decoders(rows: Stream) -> list[bool]:
         sizes = rows.group_by("n").aggregate(F.count().alias("windows"))
-        types = spark_types(
-            window=pa.struct([("start", pa.timestamp("us")), ("end", pa.timestamp("us"))]), n=pa.int64()
-        )
+        types = spark_types(amounts=pa.list_(pa.int64()), n=pa.int64())
         return [stage.source.decoded_by_worker for stage in compiled(job_of_result(sizes), types_of=types).stages]
 
     assert decoders(hourly) == [True, True, True]
-    assert decoders(hourly.filter("window.start IS NOT NULL", name="timeless")) == [True, False, True]
+    assert decoders(hourly.filter("size(amounts) > 0", name="none")) == [True, False, True]
+    assert decoders(hourly.filter("window.start IS NOT NULL", name="timeless")) == [True, True, True]
 
 
 def test_job_that_spark_decodes_is_signed_with_the_types_that_it_says() -> None:
