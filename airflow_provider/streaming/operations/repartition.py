@@ -42,7 +42,7 @@ def passed_column(marks: pa.Array, event_ms: pa.Array, *, always: bool = False) 
 
 def without_passed(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs of key and JSON object without the column `PASSED`."""
-    return [(key, value if value is None or _PASSED_NAME not in value else _without(value)) for key, value in pairs]
+    return [pair if pair[1] is None or _PASSED_NAME not in pair[1] else (pair[0], _without(pair[1])) for pair in pairs]
 
 
 def _without(value: bytes) -> bytes:

@@ -132,13 +132,14 @@ class TaskCommitter:
         if self._writer is None:
             raise RuntimeError(f"Task {self._task_id} has no producer: fence() comes before commit().")
         job, changelog, state = self._job, self._replica.changelog, result.changes.state
-        record = self._next_record(result, last, generation)
+        outputs, spread = job.written(result.changes), job.output_partitions(self._task_id.partition)
+        times = 1 if spread is None else len(spread)
+        numbers = {topic: len(pairs) * times for topic, pairs in outputs.items()}
+        record = self._next_record(result, last, generation, numbers)
         raw, expired = record.to_bytes(), self._newly_expired(record, last)
         self._check_size(raw)
         letters = {str(job.error_policy.topic): result.dead_letters} if result.dead_letters else {}
-        outputs = job.written(result.changes)
         # 4. one transaction in Kafka
-        spread = job.output_partitions(self._task_id.partition)
         told = job.told(result.time) if job.marked else None
         to_all = None if told in (None, self.told) else (self._mark(told), job.marked)
         after: list[ChangelogPosition] = []
@@ -230,18 +231,20 @@ class TaskCommitter:
         before = {} if last is None else last.expired_before_ms
         return {store: time for store, time in record.expired_before_ms.items() if before.get(store) != time}
 
-    def _next_record(self, result: BatchResult, last: CommitRecord | None, generation: int) -> CommitRecord:
+    def _next_record(
+        self,
+        result: BatchResult,
+        last: CommitRecord | None,
+        generation: int,
+        written: Mapping[str, int],
+    ) -> CommitRecord:
         filtered = dict(last.filtered) if last else {}
         for name, number in result.filtered.items():
             filtered[name] = filtered.get(name, 0) + number
         job = self._job
         outputs = dict(last.outputs or {}) if last else {}
-        to = job.output_partitions(self._task_id.partition)
-        times = 1 if to is None else len(to)
-        written = [(topic, len(pairs) * times) for topic, pairs in job.written(result.changes).items()]
-        if job.error_policy.topic is not None:
-            written.append((job.error_policy.topic, len(result.dead_letters)))
-        for topic, number in written:
+        letters = [] if job.error_policy.topic is None else [(job.error_policy.topic, len(result.dead_letters))]
+        for topic, number in (*written.items(), *letters):
             outputs[topic] = outputs.get(topic, 0) + number
         source, name = job.input.topic, self._replica.name
         digests, spans = self._digest.after(result.digest_change, result.expired_before_ms), self._spans(last)
