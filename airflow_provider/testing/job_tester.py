@@ -66,7 +66,6 @@ class JobTester:
         self._described = job.description()
         self._rows = _rows_of_stages(self._job)
         self._log = InMemoryLog()
-        self._given: Counter[tuple[str, int]] = Counter()
         self._known_ends: Counter[tuple[str, int]] = Counter()
         """By partition of a source, how many records it is known to get: one of which some are to come is not idle."""
         self._folder = tempfile.TemporaryDirectory(prefix="job-tester-")
@@ -137,8 +136,8 @@ class JobTester:
         """
         given = [value if isinstance(value, InputRecord) else InputRecord(value) for value in values]
         records = [self._source_record(record) for record in given]
-        self._given.update((topic, partition) for topic, partition, _ in records)
-        self._known_ends |= self._given
+        coming = Counter((topic, partition) for topic, partition, _ in records)
+        self._known_ends |= Counter({at: self._log.end(*at) + number for at, number in coming.items()})
         # None of them before all of them are found right.
         for _, run in itertools.groupby(records, key=itemgetter(0)):
             inputs = set[tuple[str, int]]()

@@ -27,6 +27,7 @@ from airflow_provider.streaming.language.join import (
     check_table_key,
     join_on_foreign_key,
     joined_columns,
+    refuse_key_of_several,
 )
 from airflow_provider.streaming.language.result import KeptTable, Result
 from airflow_provider.streaming.language.selection import (
@@ -186,7 +187,8 @@ class Table:
                 )
         check_how(how)
         check_join_names(name, partitions)
-        check_table_key(other, check_joined_on(on))
+        refuse_key_of_several(other, check_joined_on(on))
+        check_table_key(other, on)
         if self.key.lower() != on.lower():
             foreign = join_on_foreign_key(self, other, on, how, name, partitions)
             return Table(foreign.text, key=self.key, origin=foreign)

@@ -72,7 +72,7 @@ class Batch:
         return of_side, self.time_of_sides(self.ends([of_side]))
 
     def own(self, marks: Ints) -> Ints:
-        """The watermark at each row, by its own partition of the source where that has passed it (`PASSED`).
+        """The watermark at each row, by its own partition of the source where that has reached it (`PASSED`).
 
         Args:
             marks: by what else is known of time, as `watermarks` gives them.

@@ -82,9 +82,8 @@ class _Rows:
         keys = self.operation.written_keys(self.writer.key)
         named = {name: kind for name in keys if name in types and (kind := json_type(types[name])) is not None}
         # What was written of an integer is one: the worker takes a cast that never fails.
-        casts = {name: "TRY_CAST" if kind in (INT, BIGINT) else "CAST" for name, kind in named.items()}
         return tuple(
-            WithColumn(name, f"{casts[name]}({quoted(name)} AS {kind})")
+            WithColumn(name, f"{'TRY_CAST' if kind in (INT, BIGINT) else 'CAST'}({quoted(name)} AS {kind})")
             for name, kind in named.items()
             if kind != "STRING"
         )
@@ -246,9 +245,9 @@ def _with_passed(plans: Sequence[StagePlan], wants: _Wants) -> list[StagePlan]:
     What comes of two streams is never behind what they tell, and windows put out what is over.
     """
     passing = {
-        plan.source_topic: (plan.event_time, wants.readers[plan.number])
+        plan.source_topic: (plan.event_time.delay_ms, wants.readers[plan.number])
         for plan in plans
-        if plan.operation.lets_pass and wants.telling[plan.number]
+        if plan.operation.lets_pass and plan.event_time is not None and wants.telling[plan.number]
     }
     found = list[StagePlan]()
     for plan in plans:
@@ -256,9 +255,9 @@ def _with_passed(plans: Sequence[StagePlan], wants: _Wants) -> list[StagePlan]:
         if plan.source_topic in passing:
             operation = operation.passing()
         elif plan.output_topic in passing:
-            time, readers = passing[plan.output_topic]
+            delay_ms, readers = passing[plan.output_topic]
             stays = all(_keeps_time(plan, reader) for reader in readers)
-            operation = operation.passing(0 if time is None else time.delay_ms, always=not stays)
+            operation = operation.passing(delay_ms, always=not stays)
         found.append(dataclasses.replace(plan, operation=operation))
     return found
 
