@@ -270,7 +270,7 @@ def _keeps_time(side: StagePlan, reader: StagePlan) -> bool:
     for step in reader.steps:
         if isinstance(step, Select):
             column = key_after(column, step)
-        elif isinstance(step, WithColumn) and step.name == column:
+        elif isinstance(step, WithColumn) and column is not None and step.name.lower() == column.lower():
             column = None
     return column == reader.event_time.column
 

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
 from airflow_provider.changelog.restore_settings import RestoreSettings
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming import StatefulJob, Stream, stream, window
+from airflow_provider.streaming import StatefulJob, Stream, stream, table, window
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.aggregate import Aggregate
+from airflow_provider.streaming.joins.join_operation import JoinSide
 from airflow_provider.streaming.planner.compile import TypesOf, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, SourceSpec
 from tests.builders import job_of_result, spark_types, topic_facts
@@ -130,6 +132,31 @@ def test_column_of_another_type_that_nobody_reads_is_left_out_of_what_a_stage_be
     assert decoders(hourly) == [True, True, True]
     assert decoders(hourly.filter("size(amounts) > 0", name="none")) == [True, False, True]
     assert decoders(hourly.filter("window.start IS NOT NULL", name="timeless")) == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("step", "remakes"),
+    [
+        (lambda rows: rows.with_column("at", "early"), True),
+        (lambda rows: rows.with_column("AT", "early"), True),
+        (lambda rows: rows.select("country", "early AS at"), True),
+        (lambda rows: rows.with_column("other", "early"), False),
+        (lambda rows: rows.select("country", "at"), False),
+    ],
+)
+def test_rows_of_which_a_step_behind_the_join_makes_another_time_all_bring_their_watermark(
+    step: Callable[[Stream], Stream], remakes: bool
+) -> None:
+    schema = "customer STRING, at BIGINT, early BIGINT"
+    orders = stream("orders", schema=schema, key="customer", event_time="at", watermark="1 minute")
+    joined = orders.join(table("customers", schema="customer STRING, country STRING", key="customer"), on="customer")
+    counted = step(joined).group_by("country", window("at", "1 hour")).aggregate(F.count().alias("n"), emit="close")
+    types = spark_types(country=pa.string(), at=pa.int64(), passed__=pa.int64())
+
+    left = compiled(job_of_result(counted), types_of=types).stages[0].spec.operation
+
+    assert isinstance(left, JoinSide)
+    assert (left.passes, left.passes_always) == (True, remakes)
 
 
 def test_job_that_spark_decodes_is_signed_with_the_types_that_it_says() -> None:
