@@ -15,7 +15,7 @@ from airflow_provider.control.records.lookup import Answer, Question
 from airflow_provider.error_decision import class_of
 from airflow_provider.error_text import LastReported, error_text
 from airflow_provider.errors import ConfigurationError, ErrorClass, StatefulStreamsError
-from airflow_provider.streaming.expressions.expression import key_of_texts
+from airflow_provider.streaming.expressions.row_functions import key_of_texts
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.worker.tasks.plan import KeyLookup, LookedUp
 

@@ -7,9 +7,11 @@ differently.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from decimal import Decimal
+from typing import Any, ClassVar, Final
 
 from airflow_provider.streaming.expressions.expression import (
     BIGINT,
@@ -24,6 +26,7 @@ from airflow_provider.streaming.expressions.expression import (
     Column,
     Expression,
     Literal,
+    arrow_of,
 )
 from airflow_provider.streaming.json.json_decoder import WINDOW
 from airflow_provider.streaming.terms.sql_text import calls_in
@@ -32,23 +35,29 @@ Kinds = Mapping[str, str]
 
 _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
-_FRACTION: Final = "DECIMAL"
-"""The type of a number with a point, which becomes a DOUBLE beside one."""
-_MAY_FAIL: Final = "what may fail for a value: Spark decides where it is computed"
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_MOST_DIGITS: Final = 38
+_DIGITS_OF: Final = {INT: 10, BIGINT: 20}
+"""Of the DECIMAL that Spark makes of an integer."""
+_BITS: Final = {INT: 32, BIGINT: 64}
 _TYPES: Final = {"TEXT": STRING, "INT": INT, "BIGINT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN}
 """By sqlglot's names for Spark's."""
-_NUMBERS: Final = (INT, BIGINT, DOUBLE)
+_INTEGERS: Final = (INT, BIGINT)
+_NUMBERS: Final = (*_INTEGERS, DOUBLE)
 _TEXT: Final = re.compile(r"'[^']*'")
 _NOT_READ: Final = re.compile(r"--|/\*|!(?!=)|[{}\[\];$@?:#\"\\]")
 """What has a meaning of its own in Spark, or one that depends on its settings."""
+_ELEMENT: Final = re.compile(r"\)\s*\[\s*\d+\s*\]")
 _SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
 """Two texts, where each is a quote alone: what they come to depends on Spark's settings."""
 _CAST_AS: Final = re.compile(r"\bas\s+([^(),]*)\)", re.IGNORECASE)
 _WORDS: Final = frozenset({
     "abs", "and", "between", "case", "cast", "char_length", "character_length", "coalesce", "concat", "contains",
-    "else", "endswith", "if", "ifnull", "in", "is", "isnotnull", "isnull", "length", "like", "lower", "ltrim", "not",
-    "nullif", "nvl", "or", "rtrim", "split", "startswith", "substr", "substring", "then", "trim", "try_cast", "upper",
-    "when",
+    "date_format", "day", "dayofmonth", "decimal", "div", "else", "endswith", "hour", "if", "ifnull", "in", "is",
+    "isnotnull", "isnull", "length", "like", "lower", "ltrim", "minute", "month", "not", "nullif", "nvl", "or",
+    "regexp_extract", "replace", "rlike", "rtrim", "second", "split", "startswith", "struct", "substr", "substring",
+    "then", "timestamp_millis", "timestamp_seconds", "to_json", "trim", "try_cast", "unix_millis", "unix_seconds",
+    "upper", "when", "year",
 })  # fmt: skip
 """What may stand before a bracket."""
 _TYPE_WORDS: Final = frozenset(["bigint", "boolean", "double", "int", "integer", "long", "string"])
@@ -61,8 +70,23 @@ _FOREIGN: Final = re.compile(
 _DIGITS: Final = re.compile(r"\d+")
 _POINT: Final = re.compile(r"\d+\.\d+|\.\d+|\d+\.")
 _CLASS: Final = re.compile(r"([a-z])-([a-z])|([A-Z])-([A-Z])|([0-9])-([0-9])")
-_PATTERN: Final = re.compile(rf"(?:(?:[A-Za-z0-9 ,;:_/=<>#%&~-]|\[\^?(?:{_CLASS.pattern}|[A-Za-z0-9 ,;:_/])+\])\+?)+")
+_SIGN: Final = r"[A-Za-z0-9 ,;:_/=<>#%&~-]"
+_ONE: Final = rf"(?:{_SIGN}|\[\^?(?:{_CLASS.pattern}|[A-Za-z0-9 ,;:_/=&])+\])"
+_PATTERN: Final = re.compile(rf"(?:{_ONE}\+?)+")
 """Regular expressions that mean the same in Java and in RE2, and match nothing that is empty."""
+_PIECE: Final = rf"(?:{_ONE}[+*?]?)"
+_GROUP: Final = rf"\((?:\^|{_PIECE}+)(?:\|(?:\^|{_PIECE}+))*\)"
+_FOUND: Final = re.compile(rf"\^?(?:{_PIECE}|{_GROUP})+")
+"""The same of what is found somewhere in a text: with groups, each once."""
+_TIME_PATTERN: Final = re.compile(r"yyyy|MM|dd|HH|mm|ss|[ :/.,_-]+")
+_TIME_PARTS: Final = {"year": "yyyy", "month": "MM", "day": "dd", "dayofmonth": "dd"}
+_OF_TIME: Final = frozenset({"hour", "minute", "second"})
+_UNITS: Final = {"timestamp_millis": 1_000, "timestamp_seconds": 1_000_000}
+"""Of what a function takes, in microseconds."""
+_SINCE: Final = {"unix_millis": "event_ms", "unix_seconds": "unix_seconds"}
+_NOT_IN_JSON: Final = (BINARY, DOUBLE, TIMESTAMP)
+_MOST_SCALE: Final = 6
+"""Behind more digits Java writes a DECIMAL with an exponent."""
 
 
 class LeftToSparkError(Exception):
@@ -108,17 +132,34 @@ def _parsed(text: str, kinds: Kinds) -> tuple[_Reader, Any]:
     bare = _TEXT.sub("'", text)
     calls = calls_in(text)
     types = {name.strip().lower() for name in _CAST_AS.findall(bare)}
-    if calls - _WORDS or types - _TYPE_WORDS or _FOREIGN.search(bare):
+    if calls - _WORDS or _FOREIGN.search(bare):
         raise LeftToSparkError(_shortened(text))
-    if "\\" in text or _NOT_READ.search(bare) or _SIDE_BY_SIDE.search(bare):
+    if "\\" in text or _NOT_READ.search(_ELEMENT.sub(")", bare)) or _SIDE_BY_SIDE.search(bare):
         raise LeftToSparkError("signs of which the meaning depends on more than the text")
     if len({name.lower() for name in kinds}) < len(kinds):
         raise LeftToSparkError("columns whose names differ by case alone")
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = sqlglot.parse_one(text, read=_dialect())
     except SqlglotError as error:
         raise LeftToSparkError("what sqlglot does not read") from error
+    if types - _TYPE_WORDS - {member.name.lower() for member in tree.find_all(sqlglot.exp.PropertyEQ)}:
+        raise LeftToSparkError(_shortened(text))
     return _Reader(kinds, of_two=bool(calls & {"nvl", "ifnull"})), tree
+
+
+@functools.cache
+def _dialect() -> Any:
+    """Spark's, with the functions by their names that sqlglot turns into something else."""
+    from sqlglot.dialects import Spark
+
+    names = {"date_format", "regexp_extract", *_TIME_PARTS, *_OF_TIME, *_SINCE}
+    others = {name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() not in names}
+
+    class Plain(Spark):  # type: ignore[misc]  # sqlglot's are made when it is imported
+        class Parser(Spark.Parser):  # type: ignore[misc]
+            FUNCTIONS: ClassVar = others
+
+    return Plain
 
 
 def _refuse_foldable(value: Expression) -> None:
@@ -141,8 +182,8 @@ def _names_column(value: Expression) -> bool:
 
 def _typed(value: Expression) -> Expression:
     """Not what has a type beside another alone."""
-    if value.kind in (_NULL, _FRACTION):
-        raise LeftToSparkError("a literal of a type of its own")
+    if value.kind == _NULL:
+        raise LeftToSparkError("a null of no type")
     return value
 
 
@@ -172,8 +213,7 @@ class _Reader:
             raise LeftToSparkError(f"explode() of {_named(node)}")
         _refuse_strange(node, _SPLIT)
         pattern = _text(node.expression)
-        ranges = ["".join(found) for found in _CLASS.findall(pattern)]
-        if _PATTERN.fullmatch(pattern) is None or any(of[0] > of[1] for of in ranges):
+        if _PATTERN.fullmatch(pattern) is None or _strange_class(pattern):
             raise LeftToSparkError(f"split() by {pattern!r}")
         return Call("split", (self.text(node.this, as_java=True),), STRING, (pattern,))
 
@@ -220,7 +260,7 @@ class _Reader:
         if _DIGITS.fullmatch(text) and len(text) < 20:
             return _integer(int(text))
         if _POINT.fullmatch(text) and len(text) < 16:
-            return Literal(float(text), _FRACTION)
+            return _fraction(Decimal(text))
         raise LeftToSparkError(f"the number {text}")
 
     def truth(self, node: Any) -> Expression:
@@ -231,16 +271,15 @@ class _Reader:
 
     def negation(self, node: Any) -> Expression:
         value = self.whole(node.this)
-        if isinstance(value, Literal) and isinstance(value.value, (int, float)) and value.kind != BOOLEAN:
+        if isinstance(value, Literal) and isinstance(value.value, (int, Decimal)) and value.kind != BOOLEAN:
             # Only what has no brackets is one number for Spark.
-            bare = type(node.this).__name__ == "Literal" and isinstance(value.value, int)
-            if value.value in (-(2**31), -(2**63)):
-                raise LeftToSparkError("the least number, negated")
-            if bare:
-                return _integer(int(-value.value))
+            if type(node.this).__name__ != "Literal":
+                raise LeftToSparkError("a number in brackets, negated")
             # A DECIMAL has no zero below zero.
-            return Literal(-value.value if value.value or value.kind != _FRACTION else value.value, value.kind)
-        return _of_doubles("negate", value)
+            if isinstance(value.value, int):
+                return _integer(-value.value)
+            return Literal(-value.value or Decimal(0), value.kind)
+        return _arithmetic("negate", value)
 
     def denial(self, node: Any) -> Expression:
         return Call("not", (self.condition(node.this),), BOOLEAN)
@@ -250,7 +289,10 @@ class _Reader:
         return Call(type(node).__name__.lower(), (left, right), BOOLEAN)
 
     def comparison(self, node: Any) -> Expression:
-        return _compared(type(node).__name__, *self.alike([node.this, node.expression]))
+        return self._compared(type(node).__name__, node.this, node.expression)
+
+    def _compared(self, how: str, left: Any, right: Any) -> Expression:
+        return _compared(how, *_comparable([self.whole(left), self.whole(right)]))
 
     def is_(self, node: Any) -> Expression:
         if type(node.expression).__name__ != "Null":
@@ -258,12 +300,8 @@ class _Reader:
         return Call("is_null", (_typed(self.whole(node.this)),), BOOLEAN)
 
     def between(self, node: Any) -> Expression:
-        low_left, low = self.alike([node.this, node.args["low"]])
-        high_left, high = self.alike([node.this, node.args["high"]])
-        if low_left != high_left:
-            raise LeftToSparkError("BETWEEN of several types")
-        bounds = _compared("GTE", low_left, low), _compared("LTE", high_left, high)
-        return Call("and", bounds, BOOLEAN)
+        value, low, high = node.this, node.args["low"], node.args["high"]
+        return Call("and", (self._compared("GTE", value, low), self._compared("LTE", value, high)), BOOLEAN)
 
     def in_(self, node: Any) -> Expression:
         value, *among = self.alike([node.this, *node.expressions])
@@ -280,13 +318,26 @@ class _Reader:
         return Call("not", (found,), BOOLEAN) if node.args.get("negate") else found
 
     def arithmetic(self, node: Any) -> Expression:
-        return _of_doubles(_ARITHMETIC[type(node).__name__], *self.alike([node.this, node.expression]))
+        return _arithmetic(_ARITHMETIC[type(node).__name__], self.whole(node.this), self.whole(node.expression))
+
+    def quotient(self, node: Any) -> Expression:
+        left, right = self.whole(node.this), self.whole(node.expression)
+        numbers = {left.kind, right.kind}
+        if DOUBLE not in numbers and not numbers <= set(_INTEGERS):
+            raise LeftToSparkError("a quotient of DECIMAL")
+        return Call("divide", (_as(left, DOUBLE), _as(right, DOUBLE)), DOUBLE)
+
+    def whole_quotient(self, node: Any) -> Expression:
+        left, right = self.whole(node.this), self.whole(node.expression)
+        if not {left.kind, right.kind} <= set(_INTEGERS):
+            raise LeftToSparkError("DIV of what is no integer")
+        return Call("div", (_as(left, BIGINT), _as(right, BIGINT)), BIGINT)
 
     def remainder(self, node: Any) -> Expression:
         left, right = self.alike([node.this, node.expression])
-        if left.kind not in (INT, BIGINT) or not isinstance(right, Literal) or right.value in (0, -1, None):
-            raise LeftToSparkError("a remainder by what is no plain literal")
-        return Call("remainder", (left,), left.kind, (right.value,))
+        if left.kind not in _INTEGERS:
+            raise LeftToSparkError(f"a remainder of {left.kind}")
+        return Call("remainder", (left, right), left.kind)
 
     def case(self, node: Any) -> Expression:
         branches = list[tuple[Expression, Any]]()
@@ -323,9 +374,9 @@ class _Reader:
     def cast(self, node: Any) -> Expression:
         to, value = _cast_to(node), _typed(self.read(node.this))
         if node.args.get("safe"):
-            if value.kind != STRING or to not in (INT, BIGINT):
+            if value.kind != STRING or to not in _INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
-            return Call("to_integer_or_null", (value,), to, (to,))
+            return Call("to_integer_or_null", (value,), to, (_BITS[to],))
         return _as(value, to)
 
     def pattern(self, node: Any) -> Expression:
@@ -359,15 +410,76 @@ class _Reader:
         parts = node.expressions or [node.this, node.expression]
         return Call("concat", tuple(_of(self.read(part), STRING) for part in parts), STRING)
 
+    def replace(self, node: Any) -> Expression:
+        search, by = (node.args.get(name) for name in ("expression", "replacement"))
+        if by is None or not _text(search):
+            raise LeftToSparkError("replace() without what is to be there, or of nothing")
+        return Call("replace", (_of(self.read(node.this), STRING),), STRING, (_text(search), _text(by)))
+
+    def rlike(self, node: Any) -> Expression:
+        value = _of(self.whole(node.this), STRING)
+        return Call("rlike", (value,), BOOLEAN, (_pattern_found(_text(node.expression)),))
+
+    def element(self, node: Any) -> Expression:
+        (number,) = node.expressions
+        at = self._whole_number(number)
+        assert at is not None
+        return Call("element", (self.elements(node.this),), STRING, (at,))
+
+    def json(self, node: Any) -> Expression:
+        if type(node.this).__name__ != "Struct":
+            raise LeftToSparkError("to_json() of what is no struct(...)")
+        names, values = list[str](), list[Expression]()
+        for member in node.this.expressions:
+            if type(member).__name__ != "PropertyEQ":
+                raise LeftToSparkError("a struct of what has no name")
+            names.append(member.this.name)
+            values.append(self.read(member.expression))
+        for value in values:
+            if isinstance(value, Literal) or value.kind in _NOT_IN_JSON or _scale(value.kind) > _MOST_SCALE:
+                raise LeftToSparkError(f"to_json() of a literal, or of {value.kind}")
+        return Call("json_object", tuple(values), STRING, (tuple(names),))
+
     def absolute(self, node: Any) -> Expression:
-        return _of_doubles("abs", self.read(node.this))
+        return _arithmetic("abs", self.read(node.this))
 
     def by_name(self, node: Any) -> Expression:
         name, parts = node.this.lower(), node.expressions
-        if name in ("isnull", "isnotnull") and len(parts) == 1:
-            found = Call("is_null", (_typed(self.whole(parts[0])),), BOOLEAN)
+        if name == "regexp_extract" and len(parts) == 3:
+            return self._extract(*parts)
+        if name == "date_format" and len(parts) == 2:
+            return self._format(*parts)
+        if len(parts) != 1:
+            raise LeftToSparkError(f"{name}()")
+        value = _typed(self.whole(parts[0]))
+        if name in ("isnull", "isnotnull"):
+            found = Call("is_null", (value,), BOOLEAN)
             return found if name == "isnull" else Call("not", (found,), BOOLEAN)
+        if name in _UNITS and value.kind in _INTEGERS:
+            return Call("time_of", (_as(value, BIGINT),), TIMESTAMP, (_UNITS[name],))
+        if value.kind == TIMESTAMP and name in _SINCE:
+            return Call(_SINCE[name], (value,), BIGINT)
+        if value.kind == TIMESTAMP and name in _OF_TIME:
+            return Call(name, (value,), INT)
+        if value.kind == TIMESTAMP and name in _TIME_PARTS:
+            return Call("date_part", (value,), INT, (_TIME_PARTS[name],))
         raise LeftToSparkError(f"{name}()")
+
+    def _format(self, time: Any, pattern: Any) -> Expression:
+        parts = _TIME_PATTERN.findall(_text(pattern))
+        if not parts or "".join(parts) != _text(pattern):
+            raise LeftToSparkError(f"date_format() by {_text(pattern)!r}")
+        return Call("date_format", (_of(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
+
+    def _extract(self, text: Any, pattern: Any, group: Any) -> Expression:
+        named, number = _pattern_found(_text(pattern)), self._whole_number(group)
+        if number is None or not 0 <= number <= named.count("("):
+            raise LeftToSparkError("regexp_extract() of a group that is none")
+        # RE2 gives groups that have names.
+        for at in range(1, named.count("(") + 1):
+            named = re.sub(r"\((?!\?)", f"(?P<g{at}>", named, count=1)
+        value = _of(self.read(text), STRING)
+        return Call("extract", (value,), STRING, (f"(?P<g0>{named})", f"g{number}"))
 
 
 _COMPARISONS: Final = {
@@ -379,9 +491,10 @@ _COMPARISONS: Final = {
 }
 _ARITHMETIC: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
 _SPLIT: Final = frozenset({"this", "expression"})
-_PREDICATES: Final = frozenset(
-    {"EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "And", "Or", "Not", "Is", "Between", "In", "Like"}
-)
+_PREDICATES: Final = frozenset({
+    "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "And", "Or", "Not", "Is", "Between", "In", "Like",
+    "RegexpLike",
+})  # fmt: skip
 _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Expression]]]] = {
     name: (frozenset(known.split()), make)
     for names, known, make in (
@@ -399,6 +512,8 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
         ("In", "this expressions", _Reader.in_),
         ("Like", "this expression negate", _Reader.like),
         ("Add Sub Mul", "this expression", _Reader.arithmetic),
+        ("Div", "this expression safe", _Reader.quotient),
+        ("IntDiv", "this expression", _Reader.whole_quotient),
         ("Mod", "this expression", _Reader.remainder),
         ("Case", "this ifs default", _Reader.case),
         ("If", "this true false", _Reader.if_),
@@ -406,6 +521,10 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
         ("Nullif", "this expression", _Reader.nullif),
         ("Cast TryCast", "this to safe _type", _Reader.cast),
         ("StartsWith EndsWith Contains", "this expression", _Reader.pattern),
+        ("RegexpLike", "this expression", _Reader.rlike),
+        ("Replace", "this expression replacement", _Reader.replace),
+        ("Bracket", "this expressions", _Reader.element),
+        ("JSONFormat", "this", _Reader.json),
         ("Length", "this", _Reader.length),
         ("Lower Upper", "this", _Reader.case_of),
         ("Trim", "this position", _Reader.trim),
@@ -430,7 +549,10 @@ def _bare(node: Any) -> Any:
 def _cast_to(node: Any) -> str:
     """The type of a cast; empty for one that is not known here."""
     given = node.args["to"]
-    return "" if given.expressions else _TYPES.get(given.this.name, "")
+    digits = [str(one.this) for one in given.expressions]
+    if given.this.name == "DECIMAL" and len(digits) in (1, 2) and all(map(_DIGITS.fullmatch, digits)):
+        return _decimal_kind(int(digits[0]), int(digits[1]) if len(digits) == 2 else 0)
+    return "" if digits else _TYPES.get(given.this.name, "")
 
 
 def _refuse_strange(node: Any, known: Collection[str]) -> None:
@@ -469,10 +591,89 @@ def _of(value: Expression, kind: str) -> Expression:
     return value
 
 
-def _of_doubles(function: str, *values: Expression) -> Expression:
-    if values[0].kind in (INT, BIGINT):
-        raise LeftToSparkError(_MAY_FAIL)
-    return Call(function, tuple(_of(value, DOUBLE) for value in values), DOUBLE)
+def _pattern_found(pattern: str) -> str:
+    if _FOUND.fullmatch(pattern) is None or _strange_class(pattern):
+        raise LeftToSparkError(f"the pattern {pattern!r}")
+    return pattern
+
+
+def _strange_class(pattern: str) -> bool:
+    """Whether a range in it ends before it begins, or has what Java takes for an intersection."""
+    return "&&" in pattern or any(of[0] > of[1] for of in map("".join, _CLASS.findall(pattern)))
+
+
+# -- DECIMAL, as ``DecimalType`` and ``DecimalPrecisionTypeCoercion`` of Spark 4.2 have it ---------------------------
+
+
+def _decimal_kind(precision: int, scale: int) -> str:
+    if not 0 <= scale <= precision or not 0 < precision <= _MOST_DIGITS:
+        raise LeftToSparkError("a DECIMAL of too many digits")
+    return f"DECIMAL({precision},{scale})"
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Of a DECIMAL, how many digits it has, and how many behind the point."""
+    found = _DECIMAL.fullmatch(kind)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _scale(kind: str) -> int:
+    return (_digits(kind) or (0, 0))[1]
+
+
+def _fraction(value: Decimal) -> Literal:
+    """A literal with a point."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return Literal(value, _decimal_kind(max(len(digits), -exponent), -exponent))
+
+
+def _as_decimal(value: Expression) -> Expression:
+    """A number beside a DECIMAL: of a literal as many digits as it has."""
+    if isinstance(value, Literal) and isinstance(value.value, int) and value.kind in _INTEGERS:
+        return Literal(Decimal(value.value), _decimal_kind(len(str(abs(value.value))), 0))
+    if value.kind in _INTEGERS:
+        return _as(value, _decimal_kind(_DIGITS_OF[value.kind], 0))
+    if _digits(value.kind) is None:
+        raise LeftToSparkError(f"{value.kind} beside a DECIMAL")
+    return value
+
+
+def _of_decimals(function: str, values: Sequence[Expression]) -> Expression:
+    made = [_as_decimal(value) for value in values]
+    sizes = [found for value in made if (found := _digits(value.kind)) is not None]
+    if len(made) == 1:
+        return Call(function, tuple(made), made[0].kind)
+    (left, left_scale), (right, right_scale) = sizes
+    if function == "multiply":
+        kind = _decimal_kind(left + right + 1, left_scale + right_scale)
+    else:
+        scale = max(left_scale, right_scale)
+        kind = _decimal_kind(max(left - left_scale, right - right_scale) + scale + 1, scale)
+    return Call(function, tuple(made), kind)
+
+
+def _comparable(values: Sequence[Expression]) -> list[Expression]:
+    """Two values of one type, in which they are compared."""
+    kinds = {value.kind for value in values}
+    if DOUBLE in kinds or _NULL in kinds or all(_digits(kind) is None for kind in kinds):
+        return _alike(values)
+    made = [_as_decimal(value) for value in values]
+    sizes = [found for value in made if (found := _digits(value.kind)) is not None]
+    scale = max(scale for _, scale in sizes)
+    kind = _decimal_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
+    return [_as(value, kind) for value in made]
+
+
+def _arithmetic(function: str, *values: Expression) -> Expression:
+    kinds = {value.kind for value in values}
+    if DOUBLE not in kinds and any(_digits(kind) is not None for kind in kinds):
+        return _of_decimals(function, values)
+    alike = _alike(values)
+    kind = alike[0].kind
+    if kind in _INTEGERS:
+        return Call(f"{function}_integers" if len(alike) > 1 else f"{function}_integer", tuple(alike), kind)
+    return Call(function, tuple(_of(value, DOUBLE) for value in alike), DOUBLE)
 
 
 def _compared(how: str, left: Expression, right: Expression) -> Expression:
@@ -486,10 +687,11 @@ def _compared(how: str, left: Expression, right: Expression) -> Expression:
 def _alike(parts: Sequence[Expression]) -> list[Expression]:
     """The same values with the widest of their types."""
     kinds = {part.kind for part in parts} - {_NULL}
-    if _FRACTION in kinds and DOUBLE in kinds:
-        kinds.discard(_FRACTION)
-    if not kinds or _FRACTION in kinds:
-        raise LeftToSparkError("literals of a type of their own")
+    if DOUBLE in kinds:
+        # Beside a DOUBLE a literal with a point is one.
+        kinds -= {part.kind for part in parts if isinstance(part, Literal) and isinstance(part.value, Decimal)}
+    if not kinds:
+        raise LeftToSparkError("nulls of no type")
     if len(kinds) == 1:
         (kind,) = kinds
     elif kinds <= set(_NUMBERS):
@@ -506,15 +708,31 @@ def _as(value: Expression, kind: str) -> Expression:
     if isinstance(value, Literal):
         if value.kind == _NULL:
             return Literal(None, kind)
-        if isinstance(value.value, (int, float)) and kind in (BIGINT, DOUBLE) and value.kind != BOOLEAN:
-            return Literal(float(value.value) if kind == DOUBLE else value.value, kind)
+        if isinstance(value.value, (int, Decimal)) and kind == DOUBLE and value.kind != BOOLEAN:
+            return Literal(float(value.value), kind)
+        if isinstance(value.value, int) and kind == BIGINT and value.kind == INT:
+            return Literal(value.value, kind)
+        if isinstance(value.value, Decimal) and _digits(kind) is not None:
+            return Literal(value.value, kind)
+    to, of = _digits(kind), _digits(value.kind)
+    if to is not None and (of is not None or value.kind in _INTEGERS):
+        digits, scale = of or (_DIGITS_OF[value.kind] - (value.kind == BIGINT), 0)
+        # No value of it is rounded, and none does not fit.
+        if scale <= to[1] and digits - scale <= to[0] - to[1]:
+            return Call("to_decimal", (value,), kind, (arrow_of(kind),))
+    if of is not None and kind == STRING:
+        return Call("to_text", (value,), kind)
     match value.kind, kind:
-        case (("INT" | "BIGINT" | "BOOLEAN"), "STRING"):
+        case (("INT" | "BIGINT" | "BOOLEAN" | "TIMESTAMP"), "STRING"):
             return Call("to_text", (value,), kind)
+        case ("STRING", ("INT" | "BIGINT")):
+            return Call("to_integer", (value,), kind, (_BITS[kind],))
+        case ("BIGINT", "INT"):
+            return Call("to_int", (value,), kind)
+        case ("DOUBLE", ("INT" | "BIGINT")):
+            return Call("to_whole", (value,), kind, (_BITS[kind],))
         case (("INT" | "BOOLEAN"), "BIGINT"):
             return Call("to_bigint", (value,), kind)
         case (("INT" | "BIGINT"), "DOUBLE"):
             return Call("to_double", (value,), kind)
-        case ("BIGINT", "INT") | ("STRING", "INT" | "BIGINT"):
-            raise LeftToSparkError(_MAY_FAIL)
     raise LeftToSparkError(f"a cast of {value.kind} as {kind}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,16 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider.streaming.expressions.computed import computed
 from airflow_provider.streaming.expressions.expression import (
     BIGINT,
     BINARY,
     BOOLEAN,
     DOUBLE,
+    INT,
     STRING,
     TIMESTAMP,
     Call,
     Column,
     Expression,
+    arrow_of,
 )
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
 from airflow_provider.streaming.json.json_decoder import WINDOW, Decoded, JsonDecoder, JsonField
@@ -32,7 +36,9 @@ from airflow_provider.streaming.terms.steps import (
     Select,
     Selected,
     Step,
+    TypedKey,
     WithColumn,
+    step_text,
 )
 
 TIMES: Final = (BIGINT, TIMESTAMP, WINDOW)
@@ -46,6 +52,7 @@ class _Mark:
 
     condition: Expression
     number: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,13 @@ class SteppedDecoder:
     kinds: Mapping[str, str]
 
     @classmethod
-    def of(cls, decoder: JsonDecoder | RawDecoder, steps: Sequence[Step]) -> SteppedDecoder:
+    def of(
+        cls, decoder: JsonDecoder | RawDecoder, steps: Sequence[Step], needed: Collection[str] | None = None
+    ) -> SteppedDecoder:
         """Decodes as that one does, and takes these steps then.
+
+        Args:
+            needed: the columns that anything is done with afterwards; None for all.
 
         Raises:
             LeftToSparkError: a step is one that only Spark can take.
@@ -114,35 +126,62 @@ class SteppedDecoder:
                     made.append(_Explode(columns, exploded.names[0], mark))
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
-        return cls(decoder, tuple(made), {name: kind for name, kind in kinds.items() if kind != BINARY})
+        kinds = {name: kind for name, kind in kinds.items() if kind != BINARY and (needed is None or name in needed)}
+        return cls(decoder, _needed(made, kinds), kinds)
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
-        """The columns after all steps, and by which a row is dropped."""
+        """The columns after all steps, by which a row is dropped, and why a row is bad."""
         decoded, rows = self.decoder.decode(values), None
         columns, filtered = dict[str, Any](decoded.columns), pa.nulls(len(values), pa.int32())
-        bad = pa.array([at in decoded.bad for at in range(len(values))]) if decoded.bad else None
+        why = pa.array([decoded.bad.get(at) for at in range(len(values))], pa.string()) if decoded.bad else None
         for step in self.steps:
+            live = pc.is_null(filtered) if why is None else pc.and_(pc.is_null(filtered), pc.is_null(why))
             if isinstance(step, _Mark):
-                dropped = pc.invert(pc.fill_null(step.condition.of(columns), False))
+                holds, lacking = computed(step.condition, columns, live)
+                why = _why(why, lacking, step.text)
+                dropped = pc.invert(pc.fill_null(holds, False))
                 filtered = pc.coalesce(filtered, pc.if_else(dropped, pa.scalar(step.number, pa.int32()), _NO_MARK))
                 continue
-            columns = {name: _whole(one.of(columns), len(filtered)) for name, one in step.made.items()}
+            found = {name: computed(one, columns, live) for name, one in step.made.items()}
+            for name, (_, lacking) in found.items():
+                why = _why(why, lacking, f"the column {name!r}")
+            columns = {name: one for name, (one, _) in found.items()}
             if isinstance(step, _Explode):
-                live = pc.is_null(filtered) if bad is None else pc.and_not(pc.is_null(filtered), bad)
+                live = live if why is None else pc.and_(live, pc.is_null(why))
                 elements, of = _taken_apart(columns[step.name], live)
                 columns = {name: elements if name == step.name else one.take(of) for name, one in columns.items()}
                 lacking = pc.and_(pc.is_null(elements), live.take(of))
                 mark = _NO_MARK if step.number is None else pa.scalar(step.number, pa.int32())
                 filtered = pc.if_else(lacking, mark, filtered.take(of))
-                bad = None if bad is None else bad.take(of)
+                why = None if why is None else why.take(of)
                 rows = of if rows is None else rows.take(of)
-        why = decoded.bad
-        if bad is not None:
-            # What does not decode is dropped by no step, and taken apart by none.
-            filtered = pc.if_else(bad, _NO_MARK, filtered)
-            if rows is not None:
-                why = {at: why[rows[at].as_py()] for at in pc.indices_nonzero(bad).to_pylist()}
-        return Decoded({name: columns[name] for name in self.kinds}, why, filtered, rows)
+        if why is not None:
+            # What is bad is dropped by no step.
+            filtered = pc.if_else(pc.is_valid(why), _NO_MARK, filtered)
+        bad = {} if why is None else {at: why[at].as_py() for at in pc.indices_nonzero(pc.is_valid(why)).to_pylist()}
+        return Decoded({name: columns[name] for name in self.kinds}, bad, filtered, rows)
+
+
+def _why(known: pa.Array | None, lacking: pa.Array | None, of: str) -> pa.Array | None:
+    """Why rows are bad, where some more have no value for a step."""
+    if lacking is None:
+        return known
+    said = pc.binary_join_element_wise(pa.scalar(f"{of} cannot be computed: "), lacking, pa.scalar(""))
+    return said if known is None else pc.coalesce(known, said)
+
+
+def _needed(steps: Sequence[_Mark | _Columns | _Explode], names: Collection[str]) -> tuple[Any, ...]:
+    """The same without the columns that nobody needs: what is not computed cannot be lacking."""
+    needed, found = set(names), list[_Mark | _Columns | _Explode]()
+    for step in reversed(steps):
+        if isinstance(step, _Mark):
+            needed |= step.condition.names
+        else:
+            kept = needed | {step.name} if isinstance(step, _Explode) else needed
+            step = dataclasses.replace(step, made={name: one for name, one in step.made.items() if name in kept})
+            needed = set[str]().union(*(one.names for one in step.made.values()))
+        found.insert(0, step)
+    return tuple(found)
 
 
 def _taken_apart(lists: pa.ListArray, live: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -166,7 +205,7 @@ def _mark(step: Filter, kinds: Mapping[str, str], number: int) -> _Mark:
     condition = parse_expression(_text(step.condition), kinds)
     if condition.kind != BOOLEAN:
         raise LeftToSparkError("a condition that is no BOOLEAN")
-    return _Mark(condition, FAILED_ROW if step.name is None else number)
+    return _Mark(condition, FAILED_ROW if step.name is None else number, step_text(step))
 
 
 def _columns(step: Step, kinds: Mapping[str, str]) -> dict[str, Expression]:
@@ -179,7 +218,9 @@ def _columns(step: Step, kinds: Mapping[str, str]) -> dict[str, Expression]:
         case WithColumn():
             made = parse_expression(_text(step.expression), kinds)
         case CompositeKey():
-            made = Call("key_text", tuple(_key_part(_column(name, kinds)) for name in step.columns), STRING)
+            made = Call("composite_key", tuple(_key_part(_column(name, kinds)) for name in step.columns), STRING)
+        case TypedKey():
+            made = _typed(_column(step.name, kinds), step.kind)
         case LatestTime():
             parts = tuple(_column(name, kinds) for name in step.columns)
             if any(part.kind not in TIMES for part in parts):
@@ -226,13 +267,17 @@ def _column(name: str, kinds: Mapping[str, str]) -> Column:
 
 
 def _key_part(column: Column) -> Expression:
-    if column.kind in (BINARY, DOUBLE, TIMESTAMP, WINDOW):
+    if column.kind in (BINARY, DOUBLE, WINDOW):
         raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 
 
-def _whole(values: Any, count: int) -> pa.Array:
-    """One value for each row."""
-    if isinstance(values, pa.Scalar):
-        return pa.repeat(values, count)
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+def _typed(text: Column, kind: str) -> Expression:
+    """A key's text as what it was made of."""
+    if kind == TIMESTAMP:
+        return Call("to_time_or_null", (text,), kind)
+    if kind in (INT, BIGINT):
+        return Call("to_integer_or_null", (text,), kind, (arrow_of(kind).bit_width,))
+    if kind in (BOOLEAN, DOUBLE) or kind.startswith("DECIMAL"):
+        return Call("read_again", (text,), kind, (arrow_of(kind),))
+    raise LeftToSparkError(f"a key of the type {kind}")

@@ -330,7 +330,7 @@ def _double(text: str) -> _Number:
 
 
 def _java_double(value: float) -> str:
-    """As ``Double.toString`` of Java 19 and later: the shortest digits, at least one on each side of the point."""
+    """A finite number as ``Double.toString`` of Java 19 has it: the shortest digits, one on each side of the point."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     mantissa, _, exponent = repr(value).partition("e")

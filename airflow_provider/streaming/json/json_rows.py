@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
+_WITHOUT_EXPONENT: Final = range(7)
 _FIRST_DAY: Final = -719_528
 """The first of the year 0, in days since 1970."""
 _END_DAY: Final = 2_932_897
@@ -73,7 +74,7 @@ def _texts(column: pa.Array) -> pa.Array:
         elements = pc.fill_null(_texts(column.flatten()), "null").to_pylist()
         return pa.array([None if at is None else f"[{','.join(elements[at])}]" for at in _slices(column)], pa.string())
     if pa.types.is_decimal(kind):
-        return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
+        return plain_decimals(column)
     texts = iso_times(column) if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) else column.cast(pa.string())
     if pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
         return pa.array(
@@ -87,6 +88,13 @@ def _slices(column: pa.Array) -> list[slice | None]:
     ends = list(itertools.accumulate(pc.fill_null(pc.list_value_length(column), 0).to_pylist(), initial=0))
     found = map(slice, ends, ends[1:])
     return [at if valid else None for at, valid in zip(found, column.is_valid().to_pylist(), strict=True)]
+
+
+def plain_decimals(column: pa.Array) -> pa.Array:
+    """Decimals as texts, never with an exponent, which Arrow writes where there are many digits behind the point."""
+    if column.type.scale in _WITHOUT_EXPONENT:
+        return column.cast(pa.string())
+    return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
 
 
 def iso_times(column: pa.Array) -> pa.Array:

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
-from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, INT
+from airflow_provider.streaming.expressions.expression import arrow_of
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.spark_json import SparkJson
-from airflow_provider.streaming.json.types import json_type, quoted, type_name
+from airflow_provider.streaming.json.types import json_type, type_name
 from airflow_provider.streaming.language.selection import key_after
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
@@ -25,7 +25,7 @@ from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
-from airflow_provider.streaming.terms.steps import PASSED, Select, Step, WithColumn
+from airflow_provider.streaming.terms.steps import PASSED, Select, Step, TypedKey, WithColumn
 
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
@@ -81,12 +81,7 @@ class _Rows:
         types = {self.writer.key: self.key, **self.parts}
         keys = self.operation.written_keys(self.writer.key)
         named = {name: kind for name in keys if name in types and (kind := json_type(types[name])) is not None}
-        # What was written of an integer is one: the worker takes a cast that never fails.
-        return tuple(
-            WithColumn(name, f"{'TRY_CAST' if kind in (INT, BIGINT) else 'CAST'}({quoted(name)} AS {kind})")
-            for name, kind in named.items()
-            if kind != "STRING"
-        )
+        return tuple(TypedKey(name, kind) for name, kind in named.items() if kind != "STRING")
 
 
 _Written = dict[tuple[str, int | None], _Rows]
@@ -406,4 +401,4 @@ def _json_decoder(
 
 def _columns_of(decoder: SteppedDecoder) -> pa.Schema:
     """The types of the columns that a decoder makes."""
-    return pa.schema([(name, ARROW[kind]) for name, kind in decoder.kinds.items()])
+    return pa.schema([(name, arrow_of(kind)) for name, kind in decoder.kinds.items()])

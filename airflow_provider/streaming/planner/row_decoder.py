@@ -11,7 +11,7 @@ from airflow_provider.streaming.expressions.worker_steps import TIMES, RawDecode
 from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, JsonDecoder, JsonField
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
-from airflow_provider.streaming.terms.steps import CompositeKey, Step
+from airflow_provider.streaming.terms.steps import PASSED, CompositeKey, Step
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,17 @@ def decoder_of(
         raise LeftToSparkError("steps in a session that is not in ANSI mode, or whose language has letters of its own")
     if not session.utc and any(field.kind in (TIMESTAMP, WINDOW) for field in decoder.fields):
         raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
-    stepped = SteppedDecoder.of(decoder, steps)
-    kinds, time = stepped.kinds, plan.event_time
+    time = plan.event_time
+    needed = {*plan.operation.columns, *composed_of(plan), plan.key, plan.operation.written_key, PASSED}
+    needed |= set() if time is None or time.of_record else {time.column}
+    stepped = SteppedDecoder.of(decoder, steps, {name for name in needed if name is not None})
+    kinds = stepped.kinds
     if lacking := {*plan.operation.columns, *composed_of(plan)} - kinds.keys():
         raise LeftToSparkError(f"{min(lacking)!r}, which is no column of the schema")
     if time is not None and not time.of_record and kinds.get(time.column) not in TIMES:
         raise LeftToSparkError("an event time that is no column of the schema")
-    if not plan.keyed and kinds.get(plan.key, DOUBLE) in (DOUBLE, TIMESTAMP, WINDOW):
-        raise LeftToSparkError("a key that is a DOUBLE, a TIMESTAMP, a window, or no column of the schema")
+    if not plan.keyed and kinds.get(plan.key, WINDOW) in (DOUBLE, WINDOW):
+        raise LeftToSparkError("a key that is a DOUBLE, a window, or no column of the schema")
     return stepped
 
 

@@ -85,6 +85,18 @@ class CompositeKey:
 
 
 @dataclass(frozen=True)
+class TypedKey:
+    """A step that gives a column its type again that an earlier stage wrote as the text of a key.
+
+    Args:
+        kind: in Spark DDL.
+    """
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class LatestTime:
     """A step that adds the latest of some event times, which `Select` keeps, as the event time of a joined row.
 
@@ -98,7 +110,7 @@ class LatestTime:
     columns: tuple[str, ...]
 
 
-Step = Filter | WithColumn | Select | CompositeKey | LatestTime
+Step = Filter | WithColumn | Select | CompositeKey | TypedKey | LatestTime
 
 
 def drop_names(steps: Sequence[Step]) -> tuple[str, ...]:
@@ -117,6 +129,8 @@ def step_text(step: Step) -> str:
             return f"select {', '.join(map(_selected, step.columns))}{counted}"
         case CompositeKey():
             return f"key of {', '.join(step.columns)}"
+        case TypedKey():
+            return f"{step.name} is a {step.kind} again"
         case LatestTime():
             return f"event time is the later of {', '.join(step.columns)}"
     return f"with_column {step.name} = {_sql(step.expression)}"

@@ -1,36 +1,48 @@
-"""Random expressions of Spark SQL of the five plain types, and values that are awkward for them."""
+"""Random expressions of Spark SQL of the plain types and DECIMAL, and values that are awkward for them."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 
-from airflow_provider.streaming.expressions.expression import ARROW, BIGINT, BOOLEAN, DOUBLE, INT, STRING
+from airflow_provider.streaming.expressions.expression import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, arrow_of
 
+DECIMAL: Final = "DECIMAL(9,2)"
 KINDS: Final = {
     "s": STRING, "t": STRING, "i": INT, "j": INT, "b": BIGINT, "c": BIGINT, "d": DOUBLE, "e": DOUBLE, "p": BOOLEAN,
-    "q": BOOLEAN,
+    "q": BOOLEAN, "w": TIMESTAMP, "m": DECIMAL,
 }  # fmt: skip
 _VALUES: Final[dict[str, list[object]]] = {
     STRING: [
         None, "", "a", "A", "abc", "Abc", " x ", "\tx\n", "12", " 12 ", "+7", "-3", "12.5", "2147483648",
         "9223372036854775808", "ß", "é", "日本語", "😀a", "a%b", "a_b", "a\nb", "x'y", 'q"r', "\u00a0z\u00a0", "true",
-        "aXb", "ΑΣ", "ΑΣ.Σ", "İI", "ǅ", "ŉ", "\ua7cb\u0264", "\U00010d50\U00010d70", "\U00016ea0", "a\u0301Ά",
+        "aXb", "ΑΣ", "ΑΣ.Σ", "İI", "ǅ", "ŉ", "\ua7cb\u0264", "\U00010d50\U00010d70", "\U00016ea0", "a\u0301Ά", "a/b//c",
+        "k=v&id=7", "&id=",
     ],
     INT: [None, 0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31)],
     BIGINT: [None, 0, 1, -1, 2, 5, 1000, 2**31, 2**63 - 1, -(2**63), -(2**62), 12345678901],
     DOUBLE: [None, 0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, 2**53 + 1.0],
     BOOLEAN: [None, True, False],
+    TIMESTAMP: [
+        None, 0, -1, 1, 999_999, 86_399_999_999, 1_700_000_000_120_000, 951_782_400_000_000, -62_135_596_800_000_001,
+        253_402_300_800_000_000, 2**63 - 1, -(2**63), -62_167_219_200_000_000, 8_000_000_000_000_000_000,
+    ],
+    DECIMAL: [None, *map(Decimal, ("0.00", "0.01", "-0.05", "1.50", "9999999.99", "-9999999.99", "1000000.00"))],
 }  # fmt: skip
 _TAME: Final[dict[str, list[object]]] = {
     INT: [None, 0, 1, -1, 2, 3, 7, 100], BIGINT: [None, 0, 1, -1, 2, 5, 1000]
 }  # fmt: skip
 """Of which a few steps of arithmetic do not overflow."""
 _COMPARISONS: Final = ["=", "==", "<>", "!=", "<", "<=", ">", ">="]
+_FOUND: Final = ["(&|^)id=([^&]*)", "a(b|X)", "[^a-z]+", "(a*)b?", "^(a|A)b", "=(v|7)", "(b|a+)c*"]
+_FORMATS: Final = ["yyyy-MM-dd", "HH:mm", "yyyy", "dd.MM.yyyy HH:mm:ss", "yyyyMMdd"]
+_SINCE: Final = ["unix_millis", "unix_seconds"]
+_PARTS: Final = ["year", "month", "day", "dayofmonth", "hour", "minute", "second"]
 _PATTERNS: Final = ["a%", "%b", "_", "%", "a_b", "%日%", "", "__", "%a%b%", "a%b"]
 
 
@@ -40,7 +52,7 @@ def rows(chance: random.Random, number: int) -> pa.Table:
     drawn = {
         name: [chance.choice(tame.get(kind, _VALUES[kind])) for _ in range(number)] for name, kind in KINDS.items()
     }
-    return pa.table({name: pa.array(values, ARROW[KINDS[name]]) for name, values in drawn.items()})
+    return pa.table({name: pa.array(values, arrow_of(KINDS[name])) for name, values in drawn.items()})
 
 
 class Expressions:
@@ -76,6 +88,10 @@ class Expressions:
                 made = self._common(one, kind) + 2 * self._texts(one)
             case "DOUBLE":
                 made = self._common(one, kind) + 2 * self._fractions(one, number)
+            case "TIMESTAMP":
+                made = self._common(one, kind)[:5] + 3 * self._times(one)
+            case "DECIMAL(9,2)":
+                made = 3 * self._decimals(one)
             case _:
                 made = self._common(one, kind) + 2 * self._integers(one, kind)
         return self._chance.choice(made)()
@@ -90,8 +106,9 @@ class Expressions:
             BIGINT: ["2147483648", "-2147483649", "9223372036854775807", "5000000000"],
             DOUBLE: ["cast(0 as double)", "cast(1 as double)", "cast(3 as double)"],
             BOOLEAN: ["true", "false"],
+            DECIMAL: ["0.5", "1.25", "-0.05", ".5", "100.00", "1", "20", "0"],
         }
-        return pick(literals[kind])
+        return pick(literals[kind]) if kind in literals else "w"
 
     def _conditions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
         pick = self._chance.choice
@@ -111,6 +128,11 @@ class Expressions:
             lambda: f"({number()}) {pick(['', 'NOT'])} BETWEEN ({one(INT)}) AND ({number()})",
             lambda: f"({one(STRING)}) {pick(['', 'NOT'])} LIKE '{pick(_PATTERNS)}'",
             lambda: f"{pick(['startswith', 'endswith', 'contains'])}({one(STRING)}, '{pick(['a', '', 'b', '日'])}')",
+            lambda: f"({one(STRING)}) RLIKE '{pick(_FOUND)}'",
+            lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} ({one(pick([DECIMAL, INT, BIGINT]))})",
+            lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} {pick(['0', '-5', '0.5', '100000', '1.555'])}",
+            lambda: f"({one(DECIMAL)}) BETWEEN {pick(['0', '-1.5'])} AND ({one(INT)})",
+            lambda: f"({one(TIMESTAMP)}) {pick(_COMPARISONS)} ({one(TIMESTAMP)})",
             lambda: f"isnull({one(STRING)})",
             lambda: f"isnotnull({one(INT)})",
             lambda: f"coalesce({one(BOOLEAN)}, {one(BOOLEAN)})",
@@ -137,7 +159,38 @@ class Expressions:
             lambda: f"{pick(['trim', 'ltrim', 'rtrim', 'lower', 'upper'])}({one(STRING)})",
             lambda: f"substring({one(STRING)}, {pick([0, 1, 2, -1, -2, -10, 5])}, {pick([0, 1, 2, 10])})",
             lambda: f"substr({one(STRING)}, {pick([0, 1, 2, -1, -3])})",
-            lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN]))} as string)",
+            lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN, TIMESTAMP, DECIMAL]))} as string)",
+            lambda: f"replace({one(STRING)}, '{pick(['a', '//', '日', 'b%'])}', '{pick(['', 'x', 'aa'])}')",
+            lambda: f"split({one(STRING)}, '{pick(['/', 'a', '[^a-z]', 'b+'])}')[{pick([0, 0, 1, 2])}]",
+            lambda: f"regexp_extract({one(STRING)}, '{pick(_FOUND)}', {pick([0, 1, 2])})",
+            lambda: f"date_format({one(TIMESTAMP)}, '{pick(_FORMATS)}')",
+            lambda: f"to_json(struct({', '.join(self._members(one))}))",
+        ]
+
+    def _members(self, one: Callable[[str], str]) -> list[str]:
+        kinds = [name for name, kind in KINDS.items() if kind not in (TIMESTAMP, DOUBLE)]
+        return [
+            self._chance.choice([self._chance.choice(kinds), f"({one(STRING)}) AS x{at}", f"({one(DECIMAL)}) AS y{at}"])
+            for at in range(self._chance.choice([1, 2, 3]))
+        ]
+
+    def _times(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
+        return [
+            lambda: f"timestamp_millis({one(BIGINT)})",
+            lambda: f"timestamp_seconds({one(self._chance.choice([INT, BIGINT]))})",
+        ]
+
+    def _decimals(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
+        pick = self._chance.choice
+        return [
+            lambda: f"({one(DECIMAL)}) {pick('+-*')} ({one(pick([DECIMAL, INT, BIGINT]))})",
+            lambda: f"{pick(['0.5', '3', '-2', '0.908', '0.05'])} {pick('+-*')} ({one(DECIMAL)})",
+            lambda: f"{pick(['0.5', '0.908', '-1.5'])} {pick('+-*')} ({one(pick([INT, BIGINT]))})",
+            lambda: f"-({one(DECIMAL)})",
+            lambda: f"abs({one(DECIMAL)})",
+            lambda: f"cast({one(pick([INT, BIGINT]))} as decimal({pick(['20', '22, 2', '19', '12', '38, 10'])}))",
+            lambda: f"CASE WHEN {one(BOOLEAN)} THEN m END",
+            lambda: "coalesce(m, m + 0.00)",
         ]
 
     def _fractions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
@@ -159,9 +212,13 @@ class Expressions:
             lambda: f"{one(kind)} {pick('+-*')} {one(pick(others))}",
             lambda: f"-({one(kind)})",
             lambda: f"abs({one(kind)})",
-            lambda: f"({one(kind)}) % {pick([2, 3, 7, -4])}",
+            lambda: f"({one(kind)}) % {pick([2, 3, 7, -4, -1, 0])}",
+            lambda: f"({one(kind)}) % ({one(pick(others))})",
+            lambda: f"cast({one(DOUBLE)} as {kind})",
             lambda: f"try_cast({one(STRING)} as {kind})",
             lambda: f"cast({one(STRING)} as {kind})",
             lambda: f"cast({one(BIGINT if kind == INT else INT)} as {kind})",
         ]
-        return [*made, lambda: f"length({one(STRING)})"] if kind == INT else made
+        if kind == BIGINT:
+            return [*made, lambda: f"({one(INT)}) div ({one(BIGINT)})", lambda: f"{pick(_SINCE)}({one(TIMESTAMP)})"]
+        return [*made, lambda: f"length({one(STRING)})", lambda: f"{pick(_PARTS)}({one(TIMESTAMP)})"]

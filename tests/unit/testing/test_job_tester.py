@@ -153,7 +153,7 @@ def test_tester_without_partitions_is_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "reason"),
     [
-        pytest.param("no JSON", DecodeError, "correct the schema or the producer", id="undecodable"),
+        pytest.param("no JSON", DecodeError, "correct the job or the producer", id="undecodable"),
         pytest.param(order(None, 1.0), RecordError, "'customer' is null", id="null-key"),
         pytest.param(order("ann", -1.0), ProcessError, "ValueError in the job's function: -1 is negative", id="raises"),
     ],

@@ -26,6 +26,7 @@ from airflow_provider.streaming.terms.steps import (
     Select,
     Selected,
     Step,
+    TypedKey,
 )
 
 if TYPE_CHECKING:
@@ -280,11 +281,20 @@ def _after(rows: DataFrame, step: Step, own: Sequence[str], number: int, *, once
         return rows.withColumn(step.name, F.greatest(*(_event_ms(rows, name) for name in step.columns)))
     if isinstance(step, CompositeKey):
         return rows.withColumn(step.name, _composite(rows, step.columns))
+    if isinstance(step, TypedKey):
+        return rows.withColumn(step.name, F.col(_quoted(step.name)).cast(step.kind))
     if isinstance(step, Filter):
-        condition = F.expr(step.condition) if isinstance(step.condition, str) else step.condition
+        condition = _where_needed(F.expr(step.condition) if isinstance(step.condition, str) else step.condition)
         return _marked(rows, ~F.coalesce(condition, F.lit(False)), FAILED_ROW if step.name is None else number)
     expression = F.expr(step.expression) if isinstance(step.expression, str) else step.expression
-    return rows.withColumn(step.name, expression)
+    return rows.withColumn(step.name, _where_needed(expression))
+
+
+def _where_needed(value: Column) -> Column:
+    """Null in a row that was dropped or does not decode: there a division, a cast or a sum has nothing to fail for."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.col("__filtered").isNull() & F.col("__corrupt").isNull(), value)
 
 
 def _marked(rows: DataFrame, dropped: Column, number: int) -> DataFrame:
@@ -304,7 +314,7 @@ def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int, *,
         if not selected.names:
             columns += [F.col(_quoted(name)) for name in rows.columns if name not in own]
         elif selected.generator is None:
-            columns.append(F.expr(selected.expression).alias(selected.names[0]))
+            columns.append(_where_needed(F.expr(selected.expression)).alias(selected.names[0]))
         else:
             columns.append(_generated(selected))
     after = rows.select(*columns)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.expressions.expression import event_ms
+from airflow_provider.streaming.expressions.row_functions import event_ms, text_of
 from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder
@@ -189,7 +189,7 @@ def _decoded(decoder: Decoder, job: StageSpec, rows: pa.Table) -> tuple[pa.Table
             "__corrupt": pa.nulls(rows.num_rows, pa.string()) if why is None else pa.array(why, pa.string()),
             "__key": rows.column("__source_key")
             if job.input.keyed
-            else decoded.columns[job.input.key_name].cast(pa.string()).cast(pa.binary()),
+            else text_of(decoded.columns[job.input.key_name]).cast(pa.binary()),
             **times,
             **decoded.columns,
         }

@@ -119,7 +119,7 @@ def _error(
     if row["__corrupt"] is not None:
         source_key = row["__source_key"]
         text = source_key.decode("utf-8", "replace") if isinstance(source_key, bytes) else None
-        return DecodeError(topic, partition, offset, text, f"{row['__corrupt']}: correct the schema or the producer")
+        return DecodeError(topic, partition, offset, text, f"{row['__corrupt']}: correct the job or the producer")
     remedy = _NO_FILTER if table else "filter such records out, or "
     if key is None and not null_keys:
         reason = f"the key column {key_name!r} is null: {remedy}let the producer fill it"

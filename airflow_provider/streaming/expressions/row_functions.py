@@ -1,0 +1,384 @@
+"""What the functions of expressions come to for many rows, as Spark 4 has them.
+
+Those of `LACKING` have no value for some values: they raise ``pyarrow.ArrowInvalid`` where there is one among the rows.
+Source: Spark 4.2, ``sql/catalyst/expressions`` (``predicates``, ``arithmetic``, ``datetimeExpressions``, ``Cast``).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider.streaming.expressions import letters
+from airflow_provider.streaming.json.json_rows import iso_times, plain_decimals
+from airflow_provider.streaming.json.spark_times import TIMESTAMP, timestamps
+
+Values = Any
+"""A `pa.Array`, or a `pa.Scalar` for the same value in every row."""
+
+_NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas at the import
+_INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
+"""What Spark takes for an integer: its ``trimAll`` takes spaces and control characters away."""
+_CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
+_ESCAPED: Final = r'["\\\x00-\x1f]'
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_NO_TEXT: Final = "\ufffd".encode()
+_LEAST_LONG: Final = 2.0**63
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+
+def _equal(left: Values, right: Values) -> Values:
+    """NaN is equal to itself, as Spark has it."""
+    found = pc.equal(left, right)
+    return pc.or_(found, pc.and_(pc.is_nan(left), pc.is_nan(right))) if left.type == pa.float64() else found
+
+
+def _less(left: Values, right: Values) -> Values:
+    """NaN is greater than every other number, as Spark has it."""
+    found = pc.less(left, right)
+    return pc.or_(found, pc.and_not(pc.is_nan(right), pc.is_nan(left))) if left.type == pa.float64() else found
+
+
+def _less_equal(left: Values, right: Values) -> Values:
+    found = pc.less_equal(left, right)
+    return pc.or_(found, pc.is_nan(right)) if left.type == pa.float64() else found
+
+
+def _is_in(value: Values, among: Sequence[str | int], null_among: bool) -> Values:
+    """Whether it is one of some literals; where null is among them, the answer is true or null."""
+    found = pc.is_in(value, value_set=pa.array(among, value.type))
+    unknown = pc.or_(pc.is_null(value), pc.invert(found)) if null_among else pc.is_null(value)
+    return pc.if_else(unknown, _NULL, found)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_zero(divisor: Values, left: Values) -> None:
+    """Where there is something to divide."""
+    if pc.any(pc.and_(pc.equal(divisor, 0), pc.is_valid(left))).as_py():
+        raise pa.ArrowInvalid("a division by zero")
+
+
+def _quotient(left: Values, right: Values) -> Values:
+    """Of DOUBLE."""
+    _refuse_zero(right, left)
+    return pc.divide(left, right)
+
+
+def _whole_quotient(left: Values, right: Values) -> Values:
+    """Of BIGINT, towards zero."""
+    _refuse_zero(right, left)
+    return pc.divide_checked(left, pc.if_else(pc.equal(right, 0), pa.scalar(1, pa.int64()), right))
+
+
+def _remainder(left: Values, right: Values) -> Values:
+    """Of integers; it has the sign of the dividend."""
+    _refuse_zero(right, left)
+    one = pa.scalar(1, right.type)
+    # By -1 the least number would overflow; what is left is that of 1.
+    divisor = pc.if_else(pc.or_(pc.equal(right, 0), pc.equal(right, -1)), one, right)
+    return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+
+
+def _integers(value: Values, bits: int) -> Values:
+    """Of texts; null for one that is no integer of this type."""
+    bound = 2 ** (bits - 1)
+    coded = _array(value).dictionary_encode()
+    read = [None if text is None else _integer(text, bound) for text in coded.dictionary.to_pylist()]
+    return pa.array(read, _integer_type(bits)).take(coded.indices)
+
+
+def _all_integers(value: Values, bits: int) -> Values:
+    """Of texts that are integers of this type."""
+    found = _integers(value, bits)
+    if found.null_count > _array(value).null_count:
+        raise pa.ArrowInvalid("a text that is no integer")
+    return found
+
+
+def _integer(text: str, bound: int) -> int | None:
+    found = _INTEGER.fullmatch(text)
+    number = int(found[1]) if found is not None and len(found[1]) < 4_000 else None
+    return number if number is not None and -bound <= number < bound else None
+
+
+def _integer_type(bits: int) -> pa.DataType:
+    return pa.int32() if bits == 32 else pa.int64()
+
+
+def _whole(value: Values, bits: int) -> Values:
+    """Of DOUBLE, without what is behind the point."""
+    cut = pc.trunc(value)
+    # The greatest BIGINT is none of DOUBLE: what is one more is taken for it.
+    least, greatest = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - (1 if bits == 32 else 0)
+    fits = pc.and_(pc.greater_equal(cut, least), pc.less_equal(cut, greatest))
+    if pc.any(pc.invert(fits)).as_py():
+        raise pa.ArrowInvalid("a number out of range")
+    top = pc.equal(cut, _LEAST_LONG)
+    found = pc.cast(pc.if_else(top, 0.0, cut), _integer_type(bits))
+    return pc.if_else(top, pa.scalar(2**63 - 1, pa.int64()), found) if bits == 64 else found
+
+
+def _decimal(value: Values, kind: pa.DataType) -> Values:
+    """Of integers and decimals, where each of them fits."""
+    if pa.types.is_integer(value.type):
+        value = pc.cast(value, pa.decimal128(20 if value.type == pa.int64() else 10, 0))
+    return pc.cast(value, kind)
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def _case(value: Values, of_ascii: Callable[[Values], Values], of_text: Callable[[str], str]) -> Values:
+    """Of texts, nearly all of which are ASCII."""
+    plain = pc.string_is_ascii(value)
+    if pc.all(plain).as_py() is not False:
+        return of_ascii(value)
+    texts = of_ascii(value).to_pylist()
+    for at in pc.indices_nonzero(pc.invert(pc.fill_null(plain, True))).to_pylist():
+        texts[at] = of_text(value[at].as_py())
+    return pa.array(texts, pa.string())
+
+
+def _decoded(value: Values, as_java: bool) -> Values:
+    """Bytes as text. What is none becomes U+FFFD, of a half of a surrogate pair one where Java's decoder is asked."""
+    try:
+        return value.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if one is None else _text(one, as_java) for one in value.to_pylist()], pa.string())
+
+
+def _text(value: bytes, as_java: bool) -> str:
+    return (_SURROGATE.sub(_NO_TEXT, value) if as_java else value).decode("utf-8", "replace")
+
+
+def _substring(value: Values, start: int, length: int | None) -> Values:
+    """From the first character, 1; a negative start counts from the end. Of characters, not of UTF-16's units."""
+    begin = start - 1 if start > 0 else start
+    if length is None:
+        return pc.utf8_slice_codeunits(value, begin)
+    if start < 0:
+        # What lies before the text is part of the length.
+        texts = [None if text is None else _from_end(text, start, length) for text in value.to_pylist()]
+        return pa.array(texts, pa.string())
+    return pc.utf8_slice_codeunits(value, begin, begin + length)
+
+
+def _from_end(text: str, start: int, length: int) -> str:
+    begin = len(text) + start
+    return text[max(0, begin) : max(0, begin + length)]
+
+
+def _extracted(value: Values, pattern: str, group: str) -> Values:
+    """What a group of a pattern is where it is found first; empty where it is not."""
+    found = pc.extract_regex(value, pattern)
+    return pc.if_else(pc.is_valid(value), pc.fill_null(pc.struct_field(found, group), ""), None)
+
+
+def text_of(value: Values) -> Values:
+    """Plain values as Spark casts them to STRING in a session of UTC. Not DOUBLE, which each Java writes otherwise."""
+    kind = value.type
+    if pa.types.is_timestamp(kind):
+        # Without the zone, and without zeros at the end of the fraction.
+        return pc.replace_substring_regex(pc.replace_substring(iso_times(_array(value)), "T", " "), r"\.?0*Z$", "")
+    if pa.types.is_decimal(kind):
+        return plain_decimals(_array(value))
+    return pc.cast(value, pa.string())
+
+
+def _array(value: Values) -> pa.Array:
+    return pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+
+
+def _composite_key(*parts: Values) -> Values:
+    """As Spark's ``to_json(array(...))`` writes texts; null where one is null."""
+    if any(pc.any(pc.match_substring_regex(part, _ESCAPED)).as_py() for part in parts):
+        rows = zip(*(part.to_pylist() for part in parts), strict=True)
+        return pa.array([None if None in row else _jackson(row) for row in rows], pa.string())
+    inner = pc.binary_join_element_wise(*parts, pa.scalar('","'), null_handling="emit_null")
+    return pc.binary_join_element_wise(pa.scalar('["'), inner, pa.scalar('"]'), pa.scalar(""))
+
+
+def key_of_texts(texts: Sequence[str]) -> str:
+    """The key of a group whose columns have these texts, as it was made of rows."""
+    return texts[0] if len(texts) == 1 else _jackson(texts)
+
+
+def _jackson(value: str | Sequence[str]) -> str:
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Jackson writes the digits of a control character in upper case.
+    return _CONTROL.sub(lambda found: "\\u" + found[0][2:].upper(), written)
+
+
+def _json_object(*values: Values, names: Sequence[str]) -> Values:
+    """As Spark's ``to_json(struct(...))`` writes it: without what is null."""
+    members = [
+        pc.binary_join_element_wise(pa.scalar(f"{_jackson(name)}:"), _json_value(one), pa.scalar(","), pa.scalar(""))
+        for name, one in zip(names, values, strict=True)
+    ]
+    # No value ends with a comma.
+    inner = pc.ascii_rtrim(pc.binary_join_element_wise(*(pc.fill_null(one, "") for one in members), ""), ",")
+    return pc.binary_join_element_wise(pa.scalar("{"), inner, pa.scalar("}"), pa.scalar(""))
+
+
+def _json_value(value: Values) -> Values:
+    if not pa.types.is_string(value.type):
+        return text_of(value)
+    if pc.any(pc.match_substring_regex(value, _ESCAPED)).as_py():
+        return pa.array([None if one is None else _jackson(one) for one in value.to_pylist()], pa.string())
+    return pc.binary_join_element_wise(pa.scalar('"'), value, pa.scalar('"'), pa.scalar(""))
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def event_ms(times: Values) -> Values:
+    """Epoch ms of what may be an event time: of microseconds the earlier millisecond, of a window its last moment."""
+    if pa.types.is_struct(times.type):
+        return pc.subtract(event_ms(pc.struct_field(times, "end")), 1)
+    if pa.types.is_integer(times.type):
+        return times
+    return _units(times, 1_000)
+
+
+def _units(times: Values, us: int) -> Values:
+    """Of so many microseconds each since 1970, the earlier one."""
+    since, unit = times.cast(pa.int64()), pa.scalar(us, pa.int64())
+    found = pc.divide(since, unit)
+    before = pc.less(pc.subtract(since, pc.multiply(found, unit)), 0)
+    return pc.subtract(found, before.cast(pa.int64()))
+
+
+def _time_of(units: Values, us: int) -> Values:
+    """The point in time so many units after 1970."""
+    return pc.multiply_checked(units, pa.scalar(us, pa.int64())).cast(TIMESTAMP)
+
+
+def _times(texts: Values) -> Values:
+    """Of texts; null for one that is no time."""
+    return timestamps(_array(texts))[0]
+
+
+_PLACES: Final = {"MM": -22, "dd": -19, "HH": -16, "mm": -13, "ss": -10}
+"""Where they begin in a time in ISO 8601 with microseconds and a Z, from its end."""
+
+
+def _formatted(times: Values, pattern: Sequence[str]) -> Values:
+    """By the parts of a pattern of ``date_format``: ``yyyy``, two letters of `_PLACES`, or signs."""
+    texts = iso_times(_array(times))
+    pieces = []
+    for part in pattern:
+        if part == "yyyy":
+            pieces.append(pc.utf8_slice_codeunits(texts, 0, -23))
+        elif part in _PLACES:
+            pieces.append(pc.utf8_slice_codeunits(texts, _PLACES[part], _PLACES[part] + 2))
+        else:
+            pieces.append(pa.scalar(part))
+    return pc.binary_join_element_wise(*pieces, pa.scalar(""))
+
+
+def _date_part(times: Values, part: str) -> Values:
+    return pc.cast(pc.utf8_ltrim(_formatted(times, [part]), "+"), pa.int32())
+
+
+def _time_part(part: Callable[[Values], Values]) -> Callable[[Values], Values]:
+    return lambda times: pc.cast(part(times), pa.int32())
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "not": pc.invert,
+    "equal": _equal,
+    "less": _less,
+    "less_equal": _less_equal,
+    "greater": lambda left, right: _less(right, left),
+    "greater_equal": lambda left, right: _less_equal(right, left),
+    "in": _is_in,
+    "is_null": pc.is_null,
+    "coalesce": pc.coalesce,
+    "add": pc.add,
+    "subtract": pc.subtract,
+    "multiply": pc.multiply,
+    "negate": pc.negate,
+    "abs": pc.abs,
+    "add_integers": pc.add_checked,
+    "subtract_integers": pc.subtract_checked,
+    "multiply_integers": pc.multiply_checked,
+    "negate_integer": pc.negate_checked,
+    "abs_integer": pc.abs_checked,
+    "divide": _quotient,
+    "div": _whole_quotient,
+    "remainder": _remainder,
+    "like": pc.match_like,
+    "rlike": pc.match_substring_regex,
+    "extract": _extracted,
+    "starts_with": pc.starts_with,
+    "ends_with": pc.ends_with,
+    "contains": pc.match_substring,
+    "replace": pc.replace_substring,
+    "length": pc.utf8_length,
+    "lower": functools.partial(_case, of_ascii=pc.ascii_lower, of_text=letters.lower),
+    "upper": functools.partial(_case, of_ascii=pc.ascii_upper, of_text=letters.upper),
+    "decoded": _decoded,
+    "split": pc.split_pattern_regex,
+    "element": pc.list_element,
+    "trim": functools.partial(pc.utf8_trim, characters=" "),
+    "ltrim": functools.partial(pc.utf8_ltrim, characters=" "),
+    "rtrim": functools.partial(pc.utf8_rtrim, characters=" "),
+    "substring": _substring,
+    "concat": lambda *parts: pc.binary_join_element_wise(*parts, pa.scalar(""), null_handling="emit_null"),
+    "to_text": text_of,
+    "to_bigint": functools.partial(pc.cast, target_type=pa.int64()),
+    "to_double": functools.partial(pc.cast, target_type=pa.float64(), safe=False),
+    "to_int": functools.partial(pc.cast, target_type=pa.int32()),
+    "to_decimal": _decimal,
+    "to_integer": _all_integers,
+    "to_integer_or_null": _integers,
+    "to_time_or_null": _times,
+    "to_whole": _whole,
+    "read_again": pc.cast,
+    "composite_key": _composite_key,
+    "json_object": lambda *values: _json_object(*values[:-1], names=values[-1]),
+    "event_ms": event_ms,
+    "latest": pc.max_element_wise,
+    "start": lambda window: pc.struct_field(window, "start"),
+    "end": lambda window: pc.struct_field(window, "end"),
+    "time_of": _time_of,
+    "unix_seconds": functools.partial(_units, us=1_000_000),
+    "date_format": _formatted,
+    "date_part": _date_part,
+    "hour": _time_part(pc.hour),
+    "minute": _time_part(pc.minute),
+    "second": _time_part(pc.second),
+}
+
+LACKING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "add_integers",
+            "subtract_integers",
+            "multiply_integers",
+            "negate_integer",
+            "abs_integer",
+            "to_int",
+            "to_whole",
+        ),
+        "a number is out of its type's range",
+    ),
+    **dict.fromkeys(("divide", "remainder"), "it divides by zero"),
+    "div": "it divides by zero, or the result is out of the range of BIGINT",
+    "to_integer": "a text is no integer, or out of its type's range",
+    "element": "there are fewer parts",
+    "time_of": "a time is out of range",
+}
+"""By function that has no value for some values, why."""
