@@ -91,16 +91,23 @@ class SteppedDecoder:
     """Decodes values, and takes steps with their columns.
 
     Args:
-        kinds: by column that there is at the end, its type (`expression.ARROW`).
+        kinds: by column that there is at the end, its type (`expression.arrow_of`).
+        changes: whether a record without value is a deletion, which is dropped before all steps.
     """
 
     decoder: JsonDecoder | RawDecoder
     steps: tuple[_Mark | _Columns | _Explode, ...]
     kinds: Mapping[str, str]
+    changes: bool = False
 
     @classmethod
     def of(
-        cls, decoder: JsonDecoder | RawDecoder, steps: Sequence[Step], needed: Collection[str] | None = None
+        cls,
+        decoder: JsonDecoder | RawDecoder,
+        steps: Sequence[Step],
+        needed: Collection[str] | None = None,
+        *,
+        changes: bool = False,
     ) -> SteppedDecoder:
         """Decodes as that one does, and takes these steps then.
 
@@ -112,7 +119,7 @@ class SteppedDecoder:
         """
         kinds = {field.name: field.kind for field in decoder.fields}
         made = list[_Mark | _Columns | _Explode]()
-        number = 0
+        number = int(changes)
         for step in steps:
             if isinstance(step, Filter):
                 made.append(_mark(step, kinds, number))
@@ -127,12 +134,20 @@ class SteppedDecoder:
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
         kinds = {name: kind for name, kind in kinds.items() if kind != BINARY and (needed is None or name in needed)}
-        return cls(decoder, _needed(made, kinds), kinds)
+        return cls(decoder, _needed(made, kinds), kinds, changes)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a step has to do with points in time, which have a text by a session's zone."""
+        made = [one for step in self.steps for one in _expressions(step)]
+        return any(_is_of_time(one) for one in made)
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """The columns after all steps, by which a row is dropped, and why a row is bad."""
         decoded, rows = self.decoder.decode(values), None
         columns, filtered = dict[str, Any](decoded.columns), pa.nulls(len(values), pa.int32())
+        if self.changes:
+            filtered = pc.if_else(pc.is_null(values.combine_chunks()), pa.scalar(0, pa.int32()), _NO_MARK)
         why = pa.array([decoded.bad.get(at) for at in range(len(values))], pa.string()) if decoded.bad else None
         for step in self.steps:
             live = pc.is_null(filtered) if why is None else pc.and_(pc.is_null(filtered), pc.is_null(why))
@@ -160,6 +175,14 @@ class SteppedDecoder:
             filtered = pc.if_else(pc.is_valid(why), _NO_MARK, filtered)
         bad = {} if why is None else {at: why[at].as_py() for at in pc.indices_nonzero(pc.is_valid(why)).to_pylist()}
         return Decoded({name: columns[name] for name in self.kinds}, bad, filtered, rows)
+
+
+def _expressions(step: _Mark | _Columns | _Explode) -> Collection[Expression]:
+    return (step.condition,) if isinstance(step, _Mark) else step.made.values()
+
+
+def _is_of_time(expression: Expression) -> bool:
+    return expression.kind in (TIMESTAMP, WINDOW) or any(map(_is_of_time, expression.parts))
 
 
 def _why(known: pa.Array | None, lacking: pa.Array | None, of: str) -> pa.Array | None:

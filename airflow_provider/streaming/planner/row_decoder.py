@@ -45,17 +45,16 @@ def decoder_of(
     Raises:
         LeftToSparkError: Spark has to; says why.
     """
-    if plan.changes:
-        raise LeftToSparkError("a stream of changes")
     decoder = RawDecoder() if schema is None else _json_decoder(schema, plan)
     if steps and not (session.ansi and session.plain_letters):
         raise LeftToSparkError("steps in a session that is not in ANSI mode, or whose language has letters of its own")
-    if not session.utc and any(field.kind in (TIMESTAMP, WINDOW) for field in decoder.fields):
-        raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     time = plan.event_time
     needed = {*plan.operation.columns, *composed_of(plan), plan.key, plan.operation.written_key, PASSED}
     needed |= set() if time is None or time.of_record else {time.column}
-    stepped = SteppedDecoder.of(decoder, steps, {name for name in needed if name is not None})
+    named = {name for name in needed if name is not None}
+    stepped = SteppedDecoder.of(decoder, steps, named, changes=plan.changes)
+    if not session.utc and (stepped.has_times or any(one.kind in (TIMESTAMP, WINDOW) for one in decoder.fields)):
+        raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     kinds = stepped.kinds
     if lacking := {*plan.operation.columns, *composed_of(plan)} - kinds.keys():
         raise LeftToSparkError(f"{min(lacking)!r}, which is no column of the schema")

@@ -95,6 +95,11 @@ class TypedKey:
     name: str
     kind: str
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the column is made of."""
+        return (self.name,)
+
 
 @dataclass(frozen=True)
 class LatestTime:

@@ -29,7 +29,16 @@ from airflow_provider.streaming.json.spark_json import SparkJson
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.planner.stage_spec import InputSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, EventTime
-from airflow_provider.streaming.terms.steps import CompositeKey, Filter, LatestTime, Select, Selected, Step, WithColumn
+from airflow_provider.streaming.terms.steps import (
+    CompositeKey,
+    Filter,
+    LatestTime,
+    Select,
+    Selected,
+    Step,
+    TypedKey,
+    WithColumn,
+)
 from airflow_provider.streaming.worker.step.arrival import rows_by_partition
 from airflow_provider.testing.in_memory_clients import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, local_spark
@@ -231,10 +240,11 @@ def rows_both_ways(
     *,
     plain: JsonDecoder | None = None,
     event_time: EventTime | None = None,
+    changes: bool = False,
 ) -> tuple[pa.Table, ...]:
     """What reaches the active step, made by the worker and made by Spark."""
     plain = JsonDecoder.of(schema) if schema is not None and plain is None else plain
-    decoder = SteppedDecoder.of(RawDecoder() if plain is None else plain, steps)
+    decoder = SteppedDecoder.of(RawDecoder() if plain is None else plain, steps, changes=changes)
     source = SourceSpec(
         application_id="app",
         topic="in",
@@ -247,6 +257,7 @@ def rows_both_ways(
         max_offsets_per_trigger=None,
         kafka_options=(),
         event_time=event_time,
+        changes=changes,
     )
     records = [
         SourceRecord(partition=0, offset=at, record=Record(key=b"k", value=value, timestamp_ms=at))
@@ -317,6 +328,31 @@ def test_windows_of_an_earlier_stage_are_those_that_spark_makes(behind: str) -> 
 
     assert by_worker.to_pylist() == by_spark_alone.to_pylist()
     assert by_worker.schema.field("window").type == by_spark_alone.schema.field("window").type
+
+
+@pytest.mark.usefixtures("spark")
+def test_deletions_of_a_stream_of_changes_and_typed_keys_are_those_that_spark_makes() -> None:
+    kinds = {"at": "TIMESTAMP", "cents": "DECIMAL(12,2)", "whole": "BIGINT", "small": "INT", "yes": "BOOLEAN"}
+    kinds["d"] = "DOUBLE"
+    texts = {
+        "at": ["2024-02-29 12:00:00.12", "1969-12-31 23:59:59.999999", "+10000-01-01 00:00:00", "-0001-05-06 07:08:09"],
+        "cents": ["0.00", "-0.05", "1234567890.12"],
+        "whole": ["-9223372036854775808", "0"],
+        "small": ["2147483647", "-1"],
+        "yes": ["true", "false"],
+        "d": ["1.0E10", "-0.5", "NaN", "Infinity", "4.9E-324"],
+    }
+    rows = [{name: texts[name][at % len(texts[name])] for name in kinds} for at in range(30)]
+    given: list[bytes | None] = [json.dumps(row | {"word": "a", "n": at % 3}).encode() for at, row in enumerate(rows)]
+    given[3] = given[17] = None
+    schema = ", ".join(["word STRING", "n BIGINT", *(f"{name} STRING" for name in kinds)])
+    steps: tuple[Step, ...] = (*(TypedKey(name, kind) for name, kind in kinds.items()), Filter("n > 0", "none"))
+
+    by_worker, by_spark_alone = rows_both_ways(schema, steps, given, changes=True)
+
+    for name in by_worker.column_names:
+        found, needed = by_worker[name].combine_chunks(), by_spark_alone[name].combine_chunks()
+        assert plain(listed(found)) == plain(listed(needed)), name
 
 
 @pytest.mark.parametrize("generator", ["explode", "explode_outer"])

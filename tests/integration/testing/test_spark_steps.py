@@ -36,6 +36,13 @@ jobs = {
     "stepped": job_of(stepped, *sums, F.max("day").alias("day"), F.sum("half").alias("half")).on_error("skip"),
     "nested": job_of(nested, F.last("tag").alias("tag"), key="name", trust=True),  # its records have no keys
     "raw": job_of(stream("orders"), F.count().alias("n"), key="key"),
+    "guarded": job_of(
+        plain.filter("amount <> 0", name="nothing").with_column("part", "sqrt(1) / amount").with_column(
+            "whole", "sqrt(1) / coalesce(amount, 0)"
+        ),
+        F.sum("part").alias("parts"),
+        F.sum("whole").alias("wholes"),
+    ).on_error("skip"),
 }
 orders = [
     {"customer": "ann", "amount": 2.5}, {"customer": "bob", "amount": None}, {"customer": "ann", "amount": 500},
@@ -44,6 +51,7 @@ orders = [
 records = {
     "nested": [{"who": {"name": "ann"}, "tags": ["a", "b"]}, {"who": {"name": "bob"}, "tags": []}],
     "raw": [],
+    "guarded": [{"customer": "ann", "amount": 0}, {"customer": "ann", "amount": 4}, "no JSON"],
 }
 SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate().conf.set(
     "spark.sql.session.timeZone", "UTC"
@@ -141,6 +149,13 @@ def test_filters_count_and_columns_are_added_as_in_production(results: dict[str,
 
 def test_schema_with_nested_types_is_decoded(results: dict[str, Any]) -> None:
     assert results["nested"]["states"] == {"ann": {"tag": "a"}, "bob": {"tag": None}}
+
+
+def test_row_that_was_dropped_or_does_not_decode_has_no_values_that_could_fail(results: dict[str, Any]) -> None:
+    found = results["guarded"]
+
+    assert found["states"] == {"ann": {"parts": 0.25, "wholes": 0.25}}
+    assert (found["counts"]["filtered"], found["counts"]["failed"]) == ({"nothing": 1}, 1)
 
 
 def test_source_without_a_schema_has_the_records_key(results: dict[str, Any]) -> None:
