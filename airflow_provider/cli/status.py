@@ -110,6 +110,7 @@ def look(reader: ControlReader, listen_s: float, timeouts: Timeouts) -> Applicat
 
 _CLEAR: Final = "\x1b[H\x1b[2J"
 _HISTORY_EVERY_S: Final = 60.0
+_LISTEN_S: Final = 0.2
 
 
 def _watch(asked: argparse.Namespace, cluster: KafkaConnection, reader: ControlReader, timeouts: Timeouts) -> None:
@@ -124,6 +125,10 @@ def _watch(asked: argparse.Namespace, cluster: KafkaConnection, reader: ControlR
     history, metrics = read or (), of_now or ()
     try:
         with interruptible(signal.SIGINT):
+            # Before each was heard, or was silent for too long, one that is dead would be shown as living.
+            until = time.monotonic() + asked.listen
+            while not heartbeats.known(view, now := time.monotonic()) and now < until:
+                reader.poll(min(_LISTEN_S, until - now))
             while True:
                 now = time.monotonic()
                 if now - known_at > _HISTORY_EVERY_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from socketserver import ThreadingMixIn
@@ -67,6 +68,10 @@ class _Server(ThreadingMixIn, WSGIServer):
         """A client that was too slow, or went away: no trace of it on standard error."""
 
 
+class _ServerOfIpv6(_Server):
+    address_family = socket.AF_INET6
+
+
 class ScrapeEndpoint:
     """Serves ``/metrics`` from daemon threads.
 
@@ -79,7 +84,8 @@ class ScrapeEndpoint:
         from prometheus_client import make_wsgi_app
 
         try:
-            self._server = make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
+            server = _ServerOfIpv6 if ":" in host else _Server
+            self._server = make_server(host, port, make_wsgi_app(registry), server, _Handler)
         except (OSError, TypeError, ValueError) as error:  # the last two: of a host that is none
             why = getattr(error, "strerror", None) or error
             raise ConfigurationError(

@@ -237,14 +237,26 @@ def test_tag_with_markup_and_line_ends_stays_a_tag() -> None:
     assert sample.labels["reason"] == odd
 
 
+def _ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("host", "written"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
 def test_endpoint_serves_what_is_so_now_also_after_a_client_that_asks_nothing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    host: str, written: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if host == "::1" and not _ipv6():
+        pytest.skip("this machine has no IPv6")
     monkeypatch.setattr("airflow_provider.control.telemetry.exposition._Handler.timeout", 0.2)
-    endpoint = ScrapeEndpoint("127.0.0.1", 0, lambda: SAMPLES)
+    endpoint = ScrapeEndpoint(host, 0, lambda: SAMPLES)
     with (
-        socket.create_connection(("127.0.0.1", endpoint.port)),
-        urlopen(f"http://127.0.0.1:{endpoint.port}/metrics", timeout=10) as answer,
+        socket.create_connection((host, endpoint.port)),
+        urlopen(f"http://{written}:{endpoint.port}/metrics", timeout=10) as answer,
     ):
         text = answer.read().decode()
     endpoint.stop()
