@@ -267,7 +267,7 @@ def _selected(step: Select, kinds: Mapping[str, str], before: dict[str, Expressi
         if given.keys() & made.keys():
             raise LeftToSparkError("two columns of one name")
         made |= given
-    return made | {name: before[name] for name in CARRIED if name in before}
+    return {name: before[name] for name in CARRIED if name in before} | made
 
 
 def _text(expression: object) -> str:

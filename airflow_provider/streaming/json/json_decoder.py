@@ -54,8 +54,8 @@ _PYTHON: Final[dict[str, Any]] = {
     WINDOW: _Bounds,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT"}
-# A Python name is what the rows' classes can have.
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# A Python name is what the rows' classes can have; two underscores begin what rows have for themselves.
+_NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+)\s*")
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")

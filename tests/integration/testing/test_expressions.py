@@ -330,6 +330,20 @@ def test_windows_of_an_earlier_stage_are_those_that_spark_makes(behind: str) -> 
     assert by_worker.schema.field("window").type == by_spark_alone.schema.field("window").type
 
 
+@pytest.mark.parametrize("selected", ["word", "word, n AS _event_time", "*", "word, _event_time + 1 AS _event_time"])
+@pytest.mark.usefixtures("spark")
+def test_selection_keeps_the_time_of_a_joined_row(selected: str) -> None:
+    given: list[bytes | None] = [json.dumps({"word": "a", "n": n, "_event_time": 10 * n}).encode() for n in range(9)]
+    columns = [one.split(" AS ") for one in selected.split(", ")]
+    chosen = tuple(Selected(one[0], () if one == ["*"] else (one[-1],)) for one in columns)
+    steps: tuple[Step, ...] = (Select(chosen), Filter("word = 'a'", "other"))
+    schema = "word STRING, n BIGINT, _event_time BIGINT"
+
+    by_worker, by_spark_alone = rows_both_ways(schema, steps, given, event_time=EventTime("_event_time", 0))
+
+    assert by_worker.to_pylist() == by_spark_alone.to_pylist()
+
+
 @pytest.mark.usefixtures("spark")
 def test_deletions_of_a_stream_of_changes_and_typed_keys_are_those_that_spark_makes() -> None:
     kinds = {"at": "TIMESTAMP", "cents": "DECIMAL(12,2)", "whole": "BIGINT", "small": "INT", "yes": "BOOLEAN"}

@@ -18,8 +18,8 @@ from airflow_provider.streaming.driver.spark.spark_error import step_refusal
 from airflow_provider.streaming.planner.compiled_job import SourceSpec
 from airflow_provider.streaming.terms.event_time import EVENT_MS, MAKE_TIME
 from airflow_provider.streaming.terms.steps import (
+    CARRIED,
     FAILED_ROW,
-    PASSED,
     CompositeKey,
     Filter,
     LatestTime,
@@ -240,15 +240,13 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
             .drop(corrupt)
         )
     rows = rows.withColumn("__filtered", F.lit(None).cast("int"))
-    passed = (PASSED,) if PASSED in source.columns else ()
-    own: tuple[str, ...] = ("_source", *carried, "__corrupt", "__filtered", *passed)
+    own = ("_source", *carried, "__corrupt", "__filtered")
     number = 0
     if source.changes:
         rows, number = _marked(rows, F.col(_VALUE).isNull(), number), number + 1
     for step in source.steps:
         try:
             rows = _after(rows, step, own, number, once=not source.keeps_records)
-            own += (step.name,) if isinstance(step, LatestTime) else ()
         except PySparkException as error:
             raise step_refusal(source.application_id, source.topic, step, error) from error
         number += isinstance(step, (Filter, Select)) and step.name is not None
@@ -309,7 +307,9 @@ def _selected(rows: DataFrame, step: Select, own: Sequence[str], number: int, *,
     """Other columns. ``explode`` is made ``posexplode_outer``, so that a row without elements leaves one, too."""
     from pyspark.sql import functions as F
 
-    columns = [F.col(name) for name in own]
+    made = {name.lower() for selected in step.columns for name in selected.names or rows.columns}
+    kept = [name for name in CARRIED if name in rows.columns and name not in made]
+    columns = [F.col(name) for name in (*own, *kept)]
     for selected in step.columns:
         if not selected.names:
             columns += [F.col(_quoted(name)) for name in rows.columns if name not in own]

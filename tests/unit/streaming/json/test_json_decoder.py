@@ -123,7 +123,7 @@ def test_decoder_crosses_to_another_process_after_it_was_used() -> None:
         pytest.param("a STRING, b STRUCT<c: INT, d: INT>", None, id="nested"),
         pytest.param("`a b` STRING", None, id="quoted name"),
         pytest.param("a DECIMAL(10,2)", None, id="decimal"),
-        pytest.param("_a STRING", None, id="name that a class cannot have"),
+        pytest.param("__a STRING", None, id="name that a class cannot have"),
     ],
 )
 def test_only_plain_schemas_are_decoded_in_the_worker(schema: str, fields: tuple[tuple[str, str], ...] | None) -> None:
