@@ -134,7 +134,8 @@ class SteppedDecoder:
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
         kinds = {name: kind for name, kind in kinds.items() if kind != BINARY and (needed is None or name in needed)}
-        return cls(decoder, _needed(made, kinds), kinds, changes)
+        first, pruned = _needed(made, kinds)
+        return cls(decoder.only(first) if isinstance(decoder, JsonDecoder) else decoder, pruned, kinds, changes)
 
     @property
     def has_times(self) -> bool:
@@ -193,8 +194,10 @@ def _why(known: pa.Array | None, lacking: pa.Array | None, of: str) -> pa.Array 
     return said if known is None else pc.coalesce(known, said)
 
 
-def _needed(steps: Sequence[_Mark | _Columns | _Explode], names: Collection[str]) -> tuple[Any, ...]:
-    """The same without the columns that nobody needs: what is not computed cannot be lacking."""
+def _needed(
+    steps: Sequence[_Mark | _Columns | _Explode], names: Collection[str]
+) -> tuple[set[str], tuple[_Mark | _Columns | _Explode, ...]]:
+    """What is needed before the steps, and these without what nobody needs: what is not computed cannot be lacking."""
     needed, found = set(names), list[_Mark | _Columns | _Explode]()
     for step in reversed(steps):
         if isinstance(step, _Mark):
@@ -204,7 +207,7 @@ def _needed(steps: Sequence[_Mark | _Columns | _Explode], names: Collection[str]
             step = dataclasses.replace(step, made={name: one for name, one in step.made.items() if name in kept})
             needed = set[str]().union(*(one.names for one in step.made.values()))
         found.insert(0, step)
-    return tuple(found)
+    return needed, tuple(found)
 
 
 def _taken_apart(lists: pa.ListArray, live: pa.Array) -> tuple[pa.Array, pa.Array]:

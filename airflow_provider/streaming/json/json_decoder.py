@@ -104,9 +104,14 @@ class Decoded:
 
 @dataclass(frozen=True)
 class JsonDecoder:
-    """Decodes JSON objects of plain fields."""
+    """Decodes JSON objects of plain fields.
+
+    Args:
+        needed: those that become columns; None for all.
+    """
 
     fields: tuple[JsonField, ...]
+    needed: frozenset[str] | None = None
 
     @classmethod
     def of(cls, schema: str) -> JsonDecoder | None:
@@ -125,6 +130,11 @@ class JsonDecoder:
         if len(names) < len(fields) or any(_NAME.fullmatch(field.name) is None for field in fields):
             return None
         return cls(tuple(fields))
+
+    def only(self, names: Collection[str]) -> JsonDecoder:
+        """The decoder of which these become columns. Of the others those that a value may misfit are looked at."""
+        fields = [field for field in self.fields if field.name in names or field.kind != "STRING"]
+        return JsonDecoder(tuple(fields), frozenset(names))
 
     def decode(self, values: pa.ChunkedArray) -> Decoded:
         """Decode many values. A null value gives nulls, as in Spark."""
@@ -153,6 +163,7 @@ class JsonDecoder:
             if field.name in times
             else pa.array([getattr(row, field.name) for row in rows], PLAIN[field.kind])
             for field in self.fields
+            if self.needed is None or field.name in self.needed
         }
         return Decoded(columns, bad)
 
@@ -251,7 +262,7 @@ class JsonDecoder:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
-        return {"fields": self.fields}
+        return {"fields": self.fields, "needed": self.needed}
 
 
 def _with_several(values: pa.ChunkedArray, field: JsonField) -> list[int]:

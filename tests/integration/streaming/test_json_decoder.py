@@ -105,6 +105,8 @@ def test_worker_decodes_json_as_spark_does(tmp_path: Path) -> None:
     assert decoder is not None
     raw = pa.chunked_array([[value.encode() for value in values]], pa.binary())
     decoded = decoder.decode(raw)
+    # What becomes no column is no less a reason for a value to be bad.
+    assert decoder.only(()).decode(raw).bad.keys() == decoded.bad.keys()
     found = decoded.columns | {"made": decoded.columns["made"].cast(pa.int64())}
     columns = [found[field.name].to_pylist() for field in decoder.fields]
     ours = [None if at in decoded.bad else [repr(column[at]) for column in columns] for at in range(len(values))]

@@ -244,3 +244,23 @@ def test_window_of_an_earlier_stage_is_a_struct_of_its_bounds_and_none_is_null()
 def test_fields_of_one_name_or_of_a_strange_one_are_left_to_spark() -> None:
     assert JsonDecoder.of_fields([JsonField("a", "INT"), JsonField("A", "INT")]) is None
     assert JsonDecoder.of_fields([JsonField("a b", "INT")]) is None
+
+
+STRANGE = [
+    rb'"\ud800"', rb'"\x"', b'"\x01"', b'"b', b"nul", b"01", b"1e", b"NaN", b'[1,2,{"x":}]', rb'"\u12"', b"1.", b"-",
+    b'"\xff"', rb'"\udc00\ud800"', b"1e400", b"9" * 5000, b"[" * 400 + b"]" * 400, rb'"\/"', b"null",
+    b'{"a":{"b":"c"}}', b'"x","a":tru', b"",
+]  # fmt: skip
+
+
+def test_text_that_nobody_needs_is_looked_at_all_the_same() -> None:
+    decoder = JsonDecoder.of("a STRING, n BIGINT")
+    assert decoder is not None
+    values = pa.chunked_array([[b'{"a":' + token + b',"n":1}' for token in STRANGE]], pa.binary())
+
+    whole, part = decoder.decode(values), decoder.only({"n"}).decode(values)
+
+    assert list(part.columns) == ["n"]
+    assert part.columns["n"] == whole.columns["n"]
+    assert part.bad.keys() == whole.bad.keys()
+    assert len(whole.bad) > len(STRANGE) / 2
