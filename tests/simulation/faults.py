@@ -73,6 +73,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "new_leader": (("changelog", "changelog", "sink", "assignment", "status"), (0.1, 1.0, 5.0)),
     "unclean_leader": ((*_CONTROL, "sink"), (0.1, 1.0, 5.0)),
     "cut_changelog": (("changelog",), (0.1, 1.0, 5.0)),
+    "cut_source": ((), (0.1, 1.0, 5.0)),
     "new_coordinator": ((), (0.1, 1.0, 5.0)),
     "late": (_REQUESTS, (0.95, 1.1, 1.4, 2.5, 6.0)),
     "unanswered": (_REQUESTS, (0.0,)),
@@ -397,6 +398,10 @@ class Faults:
         number = self._partition(fault)[1] % self._world.partitions
         for _ in range(4 * fault.count if fault.target < _LITTLE else 0):
             self._world.arrives(number, b"k%d%d" % (number, self._kernel.random.randint(0, 3)))
+
+    def _cut_source(self, fault: Fault) -> None:
+        """A source's new leader has not got what tasks may have read, or processed; others come in its place."""
+        self._world.cut_source(fault.target % self._world.partitions, 1 + fault.target % 5, fault.seconds)
 
     def _new_coordinator(self, fault: Fault) -> None:
         self._world.broker.no_coordinator_until = self._kernel.now + fault.seconds

@@ -76,7 +76,11 @@ class Oracle:
 
     def __init__(self, partitions: int) -> None:
         self.keys: list[list[bytes]] = [[] for _ in range(partitions)]
-        self._states: list[list[dict[bytes, bytes]]] = [[{}] for _ in range(partitions)]
+        """By partition, what the log holds."""
+        self._cut: list[dict[int, set[bytes]]] = [{} for _ in range(partitions)]
+        """By partition and offset, the keys of what its log has lost."""
+        self._states: list[dict[int, dict[bytes, bytes]]] = [{0: {}} for _ in range(partitions)]
+        """By partition and offset, the store when all before is processed; of a log that lost something, when it is."""
         self.outputs: dict[bytes, list[bytes]] = {}
         """By key, in order."""
 
@@ -84,10 +88,38 @@ class Oracle:
         """One more record; returns its offset and its value."""
         offset = len(self.keys[partition])
         self.keys[partition].append(key)
-        held = dict(self._states[partition][-1])
-        self.outputs.setdefault(key, []).append(after(held, key, offset))
-        self._states[partition].append(held)
+        if not self._cut[partition]:
+            held = dict(self._states[partition][offset])
+            self.outputs.setdefault(key, []).append(after(held, key, offset))
+            self._states[partition][offset + 1] = held
         return offset, b""
+
+    def cut(self, partition: int, end: int) -> None:
+        """A log has lost its records from an offset on: who has read them, or reads what comes there now, is right."""
+        for offset, key in enumerate(self.keys[partition][end:], end):
+            self._cut[partition].setdefault(offset, set()).add(key)
+        del self.keys[partition][end:]
+
+    def processed(self, partition: int, begin: int, end: int, written: list[tuple[bytes, bytes]]) -> str | None:
+        """Take note of what was processed of a log that lost something, by what was put out; says what is wrong."""
+        if not self._cut[partition]:
+            return None
+        held, known = dict(self._states[partition][begin]), self.keys[partition]
+        by_offset = {int(value.split(b" ")[0]): (key, value) for key, value in written}
+        if sorted(by_offset) != list(range(begin, end)) or len(written) != end - begin:
+            return f"puts out what was at {sorted(by_offset)}"
+        for offset in range(begin, end):
+            key, value = by_offset[offset]
+            if key not in self._cut[partition].get(offset, set()) | set(known[offset : offset + 1]):
+                return f"puts out {key!r}, which was never at {offset}"
+            if (expected := after(held, key, offset)) != value:
+                return f"puts out {value!r}, expected {expected!r}"
+            self._states[partition][offset + 1] = dict(held)
+        return None
+
+    def lost(self, partition: int) -> bool:
+        """Whether a log has lost something."""
+        return bool(self._cut[partition])
 
     def state(self, partition: int, offset: int) -> dict[bytes, bytes]:
         """The store when all before an offset is processed."""

@@ -248,4 +248,15 @@ KEPT: Final = (
     Kept("TimeStays", "liveness", 117, (), TINY),
     Kept("Tombstones", "store is a prefix", 7, (Fault(at=2.571, kind="kill", target=1, count=3),)),
     Kept("ToTheEnd", "aborted read", 7, (Fault(at=2.571, kind="flip_bit", target=1, count=3),)),
+    Kept("FellBack", "liveness", 7, (Fault(at=0.94, kind="cut_source", target=11, seconds=1.0),), TINY),
+    Kept(
+        "Overlap",
+        "liveness",
+        51,
+        (
+            Fault(at=0.879, kind="cut_source", target=9, seconds=5.0),
+            Fault(at=1.2, kind="fail_over_by_hand", target=0),
+        ),
+        TINY,
+    ),
 )

@@ -508,6 +508,30 @@ MUTATIONS: Final = (
         ),
         faults=("flip_bit",),
     ),
+    Mutation(
+        "FellBack",
+        "a source whose end fell back behind what was processed is told",
+        (
+            (
+                "airflow_provider.streaming.worker.tasks.lost_input:lost_input",
+                "elif offset > (end := latest.get(task.partition, offset)):",
+                "elif (end := latest.get(task.partition, offset)) < 0:",
+            ),
+        ),
+        faults=("cut_source", "kill"),
+    ),
+    Mutation(
+        "Overlap",
+        "a query whose source's end fell back does not begin before the position of its task",
+        (
+            (
+                "airflow_provider.streaming.driver.slots.slot_decisions:with_overlap",
+                "< offset <= latest.get(task.partition, -1)",
+                "< offset",
+            ),
+        ),
+        faults=("cut_source", "fail_over_by_hand"),
+    ),
 )
 
 _numbers = itertools.count(1)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from tests.simulation import clients
 from tests.simulation.broker import Partition, Record, Refused
@@ -35,6 +36,10 @@ def raised(error: Exception) -> None:
     kernel.passed(f"raised {type(error).__name__}")
     if isinstance(error, PROGRAMMING) and not isinstance(error, StatefulStreamsError):
         kernel.fail(error)
+
+
+class DataLost(Exception):
+    """What a query reads next is not in the log."""
 
 
 class WorkerDied(Exception):
@@ -220,7 +225,9 @@ class SourceQuery:
         for at in self._at:
             try:
                 records, following, _ = net.broker.fetch(at, self._at[at], True, kernel.random.randint(1, self.most))
-            except Refused:
+            except Refused as refused:
+                if refused.code == KafkaError.OFFSET_OUT_OF_RANGE:
+                    raise DataLost(f"the offset of {at} was changed from {self._at[at]}") from refused
                 continue
             self._at[at] = following
             found += [(at[1], record) for record in records]

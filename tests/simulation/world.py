@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -37,8 +38,10 @@ from tests.simulation.windows import Windows
 _KEYS = 3
 _STAGED_EVERY, _STAGED = 16, 5
 """Of sixteen seeds that follow each other one has a job of two stages."""
-_CORRECTED = frozenset({"ConfigurationError", "ProcessError", "TopicMismatchError"})
+_CORRECTED = frozenset({"ConfigurationError", "InputLostError", "ProcessError", "TopicMismatchError"})
 """What a person corrects, and then deploys again."""
+_GO_ON_AFTER_LOSS = 1 / 2
+"""Of so many schedules the job goes on without input that is lost; in the others a person says so when it is."""
 _READ_BY_WORKERS = 1 / 2
 """Of so many schedules the workers read the sources, and stay; of the others Spark does."""
 _WITH_ROCKSDB = 1 / 64
@@ -81,11 +84,9 @@ class World:
         else:
             self.oracle = Oracle(self.partitions)
             self.job = compiled(self.partitions, retention_ms)
-        self.sources_of_workers = (
-            {stage.number: WorkerSource(topic=stage.source.topic) for stage in self.job.stages}
-            if Random(f"{seed}/reads").random() < _READ_BY_WORKERS
-            else {}
-        )
+        self._workers_read = Random(f"{seed}/reads").random() < _READ_BY_WORKERS
+        if Random(f"{seed}/loss").random() < _GO_ON_AFTER_LOSS:
+            self._accept_loss()
         self.sources = [(stage.source.topic, task.partition) for stage in self.job.stages for task in stage.tasks]
         self.changelogs = [(stage.spec.changelog, task.partition) for stage in self.job.stages for task in stage.tasks]
         self.judge = Judge(self, self.oracle)
@@ -158,6 +159,36 @@ class World:
         found = self.broker.append((SOURCE, partition), key, value)
         assert found == offset
 
+    def cut_source(self, partition: int, count: int, seconds: float) -> None:
+        """The newest records of a source are gone; who has processed them goes on behind where they ended."""
+        if not isinstance(self.oracle, Oracle):
+            return
+        log = self.broker.log((SOURCE, partition), led=False)
+        log.no_leader_until = self.kernel.now + seconds
+        log.cut(count)
+        self.oracle.cut(partition, log.end)
+        self.judge.cut((SOURCE, partition))
+
+    @property
+    def sources_of_workers(self) -> dict[int, WorkerSource]:
+        """By stage, the source that its workers read; none where Spark does."""
+        if not self._workers_read:
+            return {}
+        return {
+            stage.number: WorkerSource(topic=stage.source.topic, goes_on_after_loss=stage.source.goes_on_after_loss)
+            for stage in self.job.stages
+        }
+
+    @property
+    def goes_on_after_loss(self) -> bool:
+        """Whether the job says that it does."""
+        return self.job.stages[0].source.goes_on_after_loss
+
+    def _accept_loss(self) -> None:
+        """The job says ``on_data_loss("continue")``."""
+        stages = (replace(one, source=replace(one.source, goes_on_after_loss=True)) for one in self.job.stages)
+        self.job = replace(self.job, stages=tuple(stages))
+
     @property
     def _ledger(self) -> Ledger:
         return cast(Ledger, self.job.stages[0].spec.operation)
@@ -216,6 +247,8 @@ class World:
                 if task.state is TaskState.FAILED and task.error_kind in _CORRECTED and host.alive:
                     if isinstance(self.oracle, Oracle):
                         self._ledger.bad.clear()
+                    if task.error_kind == "InputLostError":
+                        self._accept_loss()
                     self.kernel.passed(f"a person deploys again: {task.error_kind}")
                     host.kill()
                     host.start()

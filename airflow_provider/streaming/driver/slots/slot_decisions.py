@@ -265,7 +265,9 @@ def tasks_to_query(
     return [ready[of] for of in sorted(ready)]
 
 
-def with_overlap(offsets: Mapping[TaskId, int | None], earliest: Mapping[int, int]) -> Mapping[TaskId, int | None]:
+def with_overlap(
+    offsets: Mapping[TaskId, int | None], earliest: Mapping[int, int], latest: Mapping[int, int]
+) -> Mapping[TaskId, int | None]:
     """Where a query begins so that its first micro-batch comes at once, also where nothing new has come.
 
     One task's record that was processed is read again, and dropped by the active step. A query that has brought a
@@ -274,9 +276,11 @@ def with_overlap(offsets: Mapping[TaskId, int | None], earliest: Mapping[int, in
     Args:
         offsets: by task, of the next input record; None for the earliest there is.
         earliest: by partition, the first offset that the log still has.
+        latest: by partition, the offset after the last. A task of whose log the end has fallen back begins where it
+            stands, so that its query is refused: before that nobody would see it.
     """
     for task, offset in offsets.items():
-        if offset is not None and earliest.get(task.partition, offset) < offset:
+        if offset is not None and earliest.get(task.partition, offset) < offset <= latest.get(task.partition, -1):
             return {**offsets, task: offset - 1}
     return offsets
 

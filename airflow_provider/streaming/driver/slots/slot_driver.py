@@ -289,11 +289,12 @@ class SlotDriver:
 
     def _overlap(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, int | None]:
         try:
-            topic = self._source_of(tasks).topic
-            return with_overlap(tasks, self._earliest_offsets(topic, [task.partition for task in tasks]))
+            topic, partitions = self._source_of(tasks).topic, [task.partition for task in tasks]
+            earliest, latest = self._earliest_offsets(topic, partitions), self._latest_offsets(topic, partitions)
+            return with_overlap(tasks, earliest, latest)
         except StatefulStreamsError as error:
             # It saves work, and no more: the query finds out by itself what the brokers do.
-            log.info("slot %d: the source's first offsets are not known: %s", self._slot, error)
+            log.info("slot %d: the source's offsets are not known: %s", self._slot, error)
             return tasks
 
     def _source_of(self, tasks: Iterable[TaskId]) -> SourceSpec:

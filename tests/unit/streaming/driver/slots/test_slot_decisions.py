@@ -256,13 +256,19 @@ def test_pause_that_is_over_puts_a_round_off_no_longer() -> None:
     ],
 )
 def test_query_begins_one_record_early(offsets: list[int | None], earliest: list[int], begin: list[int | None]) -> None:
-    found = with_overlap({TaskId(0, n): offset for n, offset in enumerate(offsets)}, dict(enumerate(earliest)))
+    asked = {TaskId(0, n): offset for n, offset in enumerate(offsets)}
+    found = with_overlap(asked, dict(enumerate(earliest)), dict.fromkeys(range(len(earliest)), 1_000))
 
     assert found == {TaskId(0, n): offset for n, offset in enumerate(begin)}
 
 
 def test_query_begins_where_it_is_asked_to_where_the_log_is_not_known() -> None:
-    assert with_overlap({TaskId(0, 0): 7}, {}) == {TaskId(0, 0): 7}
+    assert with_overlap({TaskId(0, 0): 7}, {}, {}) == {TaskId(0, 0): 7}
+
+
+def test_query_begins_where_its_task_stands_where_the_logs_end_has_fallen_back_behind_that() -> None:
+    assert with_overlap({TaskId(0, 0): 7}, {0: 0}, {0: 6}) == {TaskId(0, 0): 7}
+    assert with_overlap({TaskId(0, 0): 7}, {0: 0}, {0: 7}) == {TaskId(0, 0): 6}
 
 
 @pytest.mark.parametrize(
