@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
+from airflow_provider.streaming.json.spark_decimals import decimal_of, decimals
 from airflow_provider.streaming.json.spark_times import TIMESTAMP, misread_time, timestamp_us, timestamps
+from airflow_provider.streaming.json.types import arrow_type
 
 PLAIN: Final[Mapping[str, pa.DataType]] = {
     "STRING": pa.string(),
@@ -53,13 +55,16 @@ _PYTHON: Final[dict[str, Any]] = {
     "TIMESTAMP": str | int,
     WINDOW: _Bounds,
 }
-_ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT"}
+_ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
+_DECIMAL: Final = re.compile(r"DECIMAL(?:\((\d+)(?:,(\d+))?\))?")
 # A Python name is what the rows' classes can have; two underscores begin what rows have for themselves.
 _NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
-_FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+)\s*")
+_FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)\s*")
+_BETWEEN_FIELDS: Final = re.compile(r",(?![^()]*\))")
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
+_MOST_DIGITS: Final = 38
 _SHOWN_BYTES: Final = 40
 _SHOWN_CHARS: Final = 200
 NOT_FINITE: Final = {
@@ -78,11 +83,29 @@ class JsonField:
     """A field of the value.
 
     Args:
-        kind: Spark's type: ``STRING``, ``BIGINT``, ``INT``, ``DOUBLE``, ``BOOLEAN`` or ``TIMESTAMP``; or `WINDOW`.
+        kind: Spark's type (`plain_kind`), or `WINDOW`.
     """
 
     name: str
     kind: str
+
+    @property
+    def decimal(self) -> pa.Decimal128Type | None:
+        """Its type, of a DECIMAL."""
+        return arrow_type(self.kind) if self.kind.startswith("DECIMAL") else None
+
+
+def plain_kind(text: str) -> str | None:
+    """A type of Spark's that is decoded here: one of `PLAIN`, or a DECIMAL with its digits; None for another."""
+    name, _, digits = "".join(text.upper().split()).partition("(")
+    kind = _ALIASES.get(name, name) + (f"({digits}" if digits else "")
+    if kind in PLAIN:
+        return kind
+    found = _DECIMAL.fullmatch(kind)
+    if found is None:
+        return None
+    precision, scale = int(found[1] or 10), int(found[2] or 0)
+    return f"DECIMAL({precision},{scale})" if scale <= precision <= _MOST_DIGITS and precision else None
 
 
 @dataclass(frozen=True)
@@ -117,11 +140,9 @@ class JsonDecoder:
     def of(cls, schema: str) -> JsonDecoder | None:
         """The decoder for a schema in Spark DDL, or None when it has more than plain types, or a name twice."""
         # Of records that are only counted nothing but the key goes on: their schema has no field.
-        fields = [_FIELD.fullmatch(part) for part in schema.split(",")] if schema else []
-        found = [JsonField(f[1], _ALIASES.get(f[2].upper(), f[2].upper())) for f in fields if f is not None]
-        if len(found) < len(fields) or any(field.kind not in PLAIN for field in found):
-            return None
-        return cls.of_fields(found)
+        parts = [_FIELD.fullmatch(part) for part in _BETWEEN_FIELDS.split(schema)] if schema else []
+        fields = [JsonField(f[1], kind) for f in parts if f is not None and (kind := plain_kind(f[2])) is not None]
+        return cls.of_fields(fields) if len(fields) == len(parts) else None
 
     @classmethod
     def of_fields(cls, fields: Sequence[JsonField]) -> JsonDecoder | None:
@@ -146,21 +167,22 @@ class JsonDecoder:
             rows = [decode(text) for text in texts]
         except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
             rows = [self._one(text, at, bad) for at, text in enumerate(texts)]
-        times = {
-            field.name: self._times(field, rows, bad, values)
-            if field.kind == "TIMESTAMP"
-            else self._windows(field, rows, bad)
-            for field in self.fields
-            if field.kind in ("TIMESTAMP", WINDOW)
-        }
-        if times and bad:
+        read = dict[str, pa.Array]()
+        for field in self.fields:
+            if field.kind == "TIMESTAMP":
+                read[field.name] = self._times(field, rows, bad, values)
+            elif field.kind == WINDOW:
+                read[field.name] = self._windows(field, rows, bad)
+            elif field.decimal is not None:
+                read[field.name] = self._decimals(field, field.decimal, rows, bad, values)
+        if read and bad:
             # What has a time that is none decodes as a whole to nothing.
             rows = [self._row() if at in bad else row for at, row in enumerate(rows)]
             left = _at(bad, len(rows))
-            times = {name: pc.if_else(left, pa.scalar(None, column.type), column) for name, column in times.items()}
+            read = {name: pc.if_else(left, pa.scalar(None, column.type), column) for name, column in read.items()}
         columns = {
-            field.name: times[field.name]
-            if field.name in times
+            field.name: read[field.name]
+            if field.name in read
             else pa.array([getattr(row, field.name) for row in rows], PLAIN[field.kind])
             for field in self.fields
             if self.needed is None or field.name in self.needed
@@ -179,6 +201,29 @@ class JsonDecoder:
             bad |= {at: misfit(field.name, field.kind, "is none") for at in none if at not in bad}
         missing = pa.array([one is None for one in given], pa.bool_())
         return pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE), mask=missing)
+
+    def _decimals(
+        self,
+        field: JsonField,
+        kind: pa.Decimal128Type,
+        rows: Sequence[Any],
+        bad: dict[int, str],
+        values: pa.ChunkedArray,
+    ) -> pa.Array:
+        """Numbers with a point; `bad` gets the rows of those that are none."""
+        found, wrong = decimals([bytes(getattr(row, field.name)) for row in rows], kind)
+        for at in _with_several(values, field):
+            # The last one counts, but Spark takes none of them if one does not fit.
+            if at in bad:
+                continue
+            tokens = [token for other, token in self._repeated(values[at].as_py()) if other == field]
+            made = (decimal_of(token, kind.precision, kind.scale) for token in tokens if token != b"null")
+            if (why := next((one for one in made if isinstance(one, str)), None)) is not None:
+                wrong[at] = why
+        for at, why in wrong.items():
+            said = f"column {field.name!r} {why}" if why.startswith("is ") else misfit(field.name, field.kind, why)
+            bad.setdefault(at, said)
+        return found
 
     def _times(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
         """Points in time; `bad` gets the rows of those that are none."""
@@ -247,9 +292,9 @@ class JsonDecoder:
 
     @cached_property
     def _row(self) -> Callable[..., Any]:
-        return msgspec.defstruct(
-            "Row", [(f.name, _PYTHON[f.kind] | None, None) for f in self.fields], gc=False, kw_only=True
-        )
+        fields = [(f.name, _PYTHON[f.kind] | None, None) for f in self.fields if f.decimal is None]
+        tokens = [(f.name, msgspec.Raw, msgspec.Raw(b"null")) for f in self.fields if f.decimal is not None]
+        return msgspec.defstruct("Row", [*fields, *tokens], gc=False, kw_only=True)
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -278,6 +323,8 @@ def _at(indices: Collection[int], count: int) -> pa.Array:
 
 
 def _converted(field: JsonField, token: bytes) -> Any:
+    if field.decimal is not None:
+        return msgspec.Raw(token)
     if token == b"null":
         return None
     first = token[:1]

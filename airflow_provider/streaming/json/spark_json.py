@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
-from airflow_provider.streaming.json.spark_times import misread_time, shown
+from airflow_provider.streaming.json.spark_decimals import misread_decimal
+from airflow_provider.streaming.json.spark_times import misread_time
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
 _SHOWN: Final = 40
@@ -181,11 +182,4 @@ _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
 }
 
 
-def _of_decimal(token: bytes) -> str | None:
-    text = _string(token)
-    if text is None or "," not in text:
-        return None
-    return f"is {shown(text)}: a comma is no part of a number in JSON. Write 1234.5, as a number or as a text"
-
-
-_MISREAD: Final = {"DECIMAL": _of_decimal, "TIMESTAMP": misread_time}
+_MISREAD: Final = {"DECIMAL": misread_decimal, "TIMESTAMP": misread_time}

@@ -8,7 +8,7 @@ from typing import Final
 from airflow_provider.streaming.expressions.expression import DOUBLE, TIMESTAMP
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import TIMES, RawDecoder, SteppedDecoder
-from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, JsonDecoder, JsonField
+from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField, plain_kind
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import PASSED, CompositeKey, Step
@@ -82,12 +82,12 @@ def _kind(kind: SqlType) -> str | None:
     """Of a column that an earlier stage wrote, where the worker takes it."""
     if [(name, inner.name) for name, inner in kind.fields.items()] == [("start", TIMESTAMP), ("end", TIMESTAMP)]:
         return WINDOW
-    return kind.name if kind.name in PLAIN else None
+    return plain_kind(kind.text)
 
 
 def _other_type(schema: str) -> str:
     columns = parse_schema(schema) or {}
-    return next((f"the type {kind.text}" for kind in columns.values() if kind.name not in PLAIN), "its schema")
+    return next((f"the type {kind.text}" for kind in columns.values() if plain_kind(kind.text) is None), "its schema")
 
 
 def rows_by(plan: StagePlan) -> str | None:

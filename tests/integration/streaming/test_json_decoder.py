@@ -17,7 +17,10 @@ from airflow_provider.streaming.json.spark_json import SparkJson
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark-2")]
 
-SCHEMA = "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN, made TIMESTAMP"
+SCHEMA = (
+    "name STRING, amount DOUBLE, quantity INT, at BIGINT, paid BOOLEAN, made TIMESTAMP, price DECIMAL(12, 2), "
+    "share DECIMAL(3,3)"
+)
 # In a process of its own: a Spark context in the tests' process would be everybody's.
 BY_SPARK = """
 import json, sys
@@ -30,7 +33,8 @@ options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"}
 parsed = rows.select("i", F.from_json("v", sys.argv[2] + ", bad STRING", options).alias("p")).select("i", "p.*")
 parsed = parsed.withColumn("made", F.unix_micros("made"))
 json.dump([
-    None if r.bad is not None else [repr(x) for x in (r.name, r.amount, r.quantity, r.at, r.paid, r.made)]
+    None if r.bad is not None
+    else [repr(x) for x in (r.name, r.amount, r.quantity, r.at, r.paid, r.made, r.price, r.share)]
     for r in parsed.orderBy("i").collect()
 ], open(sys.argv[3], "w"))
 """
@@ -73,9 +77,21 @@ def random_zone(choose: random.Random) -> str:
     return choose.choice([*named, *6 * [sign + offset], f"{sign}{hours:02}:{minutes:02}:30"])
 
 
+NUMBERS = [
+    "0", "1", "-1", "0.5", "12.345", "0.0005", "-0.0004", "1e2", "1E-3", "1e30", "9999999999.99", "9999999999.995",
+    "0.9995", "-0.9994", "12345678901", '"1.50"', '"+5"', '" 7"', '"1e2"', '".5"', '"5."', '"-0.0"', '"0x1"', '"1_0"',
+    '"1d"', '"Infinity"', '"1,5"', '"\u0663.5"', '"\uff15"', '""', '"."', '"e5"', "0e50", "null", "1.5", "2.25", "3.1",
+]  # fmt: skip
+
+
 def random_value(choose: random.Random) -> str:
-    names = choose.sample(["name", "amount", "quantity", "at", "paid", "made", "other"], choose.randrange(8))
-    fields = [(name, random_token(choose)) for name in names if name != "made"]
+    names = ["name", "amount", "quantity", "at", "paid", "made", "other", "price", "share"]
+    names = choose.sample(names, choose.randrange(10))
+    fields = [
+        (name, choose.choice(NUMBERS) if name in ("price", "share") and choose.random() < 0.9 else random_token(choose))
+        for name in names
+        if name != "made"
+    ]
     if "made" in names:
         fields.append(("made", random_time(choose) if choose.random() < 0.9 else random_token(choose)))
     if choose.random() < 0.1:

@@ -122,7 +122,9 @@ def test_decoder_crosses_to_another_process_after_it_was_used() -> None:
         pytest.param("a STRING, b DATE", None, id="a type with rules of Spark's"),
         pytest.param("a STRING, b STRUCT<c: INT, d: INT>", None, id="nested"),
         pytest.param("`a b` STRING", None, id="quoted name"),
-        pytest.param("a DECIMAL(10,2)", None, id="decimal"),
+        pytest.param("a DECIMAL(10, 2), b dec", (("a", "DECIMAL(10,2)"), ("b", "DECIMAL(10,0)")), id="decimal"),
+        pytest.param("a DECIMAL(39,2)", None, id="decimal that Spark has not"),
+        pytest.param("a DATE", None, id="date"),
         pytest.param("__a STRING", None, id="name that a class cannot have"),
     ],
 )
