@@ -22,10 +22,9 @@ from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.operations.operation import StoredStates
 from airflow_provider.streaming.operations.stream_time import StreamTime
-from airflow_provider.streaming.planner.compile import TopicFacts, compile_job
+from airflow_provider.streaming.planner.compile import assumed_facts, compile_job
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage
 from airflow_provider.streaming.planner.job import StatefulJob
-from airflow_provider.streaming.planner.stage_plan import changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.stage_spec import StageSpec
 from airflow_provider.streaming.terms.argument_check import check_kind, duration_ms
 from airflow_provider.streaming.worker.tasks.replica_opening import refuse_state_of
@@ -36,7 +35,6 @@ from airflow_provider.testing.source_rows import SourceRecord, SourceRows, types
 from airflow_provider.testing.tested_instance import TestedInstance
 
 _A_JOB: Final = 'a job, such as StatefulJob("spending", spent.sink("totals"))'
-_DAY_MS: Final = 86_400_000
 
 _Store = Literal["kept", "empty"]
 
@@ -461,8 +459,4 @@ def _rows_of_stages(job: CompiledJob) -> dict[int, SourceRows]:
 def _compiled(job: StatefulJob, partitions: int) -> CompiledJob:
     # Both go on beside the processing, by the clock: they would do something else in every run of a test.
     quiet = dataclasses.replace(job, certify_interval_s=None, snapshot_settings=None)
-    facts = TopicFacts(
-        partitions=partitions_read(job.stages, dict.fromkeys(source_topics(job.stages), partitions)),
-        delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in job.stages},
-    )
-    return compile_job(quiet, facts, types_of_source)
+    return compile_job(quiet, assumed_facts(quiet, partitions), types_of_source)

@@ -8,6 +8,7 @@ optimizer may compute something earlier than they say, or not at all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ Columns = Mapping[str, pa.Array]
 _ALL_PARTS: Final = frozenset({"concat", "json_object", "composite_key", "latest", "is_null"})
 """Functions of which Spark computes all arguments, whatever the first ones are; of others none behind a null."""
 _RIGHT_FIRST: Final = frozenset({"divide", "div", "remainder"})
+_NO_REASON: Final = pa.nulls(1, pa.string())[0]
 
 
 def computed(expression: Expression, columns: Columns, live: pa.Array) -> tuple[pa.Array, pa.Array | None]:
@@ -104,20 +106,16 @@ def _call(call: Call, columns: Columns, count: int) -> tuple[pa.Array, pa.Array]
 
 
 def _of_some(call: Call, values: Sequence[pa.Array], why: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """What a function comes to; where it has no value for one of several rows, of each half of them."""
-    try:
-        return _whole(call.with_arguments(values), len(why)), why
-    except pa.ArrowInvalid:
-        if call.function not in LACKING:
-            raise
-        if len(why) == 1:
-            return pa.nulls(1, arrow_of(call.kind)), pc.coalesce(why, pa.array([LACKING[call.function]]))
-        middle = len(why) // 2
-        halves = [
-            _of_some(call, [one.slice(begin, count) for one in values], why.slice(begin, count))
-            for begin, count in ((0, middle), (middle, len(why) - middle))
-        ]
-        return pa.concat_arrays([one for one, _ in halves]), pa.concat_arrays([one for _, one in halves])
+    """What a function comes to where it has a value."""
+    there = functools.reduce(pc.and_, map(pc.is_valid, values))
+    first, *others = values
+    for lacks, reason in LACKING.get(call.function, ()):
+        lacking = pc.and_(there, pc.fill_null(lacks(first, *others, *call.options), False))
+        why = pc.coalesce(why, pc.if_else(lacking, pa.scalar(reason), _NO_REASON))
+        there = pc.and_not(there, lacking)
+    if call.function in LACKING:
+        first = pc.if_else(there, first, pa.scalar(None, first.type))
+    return _whole(call.with_arguments([first, *others]), len(why)), why
 
 
 def _whole(values: Values, count: int) -> pa.Array:

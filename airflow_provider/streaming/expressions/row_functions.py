@@ -118,14 +118,16 @@ def _integer_type(bits: int) -> pa.DataType:
 def _whole(value: Values, bits: int) -> Values:
     """Of DOUBLE, without what is behind the point."""
     cut = pc.trunc(value)
-    # The greatest BIGINT is none of DOUBLE: what is one more is taken for it.
-    least, greatest = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - (1 if bits == 32 else 0)
-    fits = pc.and_(pc.greater_equal(cut, least), pc.less_equal(cut, greatest))
-    if pc.any(pc.invert(fits)).as_py():
+    if pc.any(_beyond(cut, *_whole_range(bits))).as_py():
         raise pa.ArrowInvalid("a number out of range")
     top = pc.equal(cut, _LEAST_LONG)
     found = pc.cast(pc.if_else(top, 0.0, cut), _integer_type(bits))
     return pc.if_else(top, pa.scalar(2**63 - 1, pa.int64()), found) if bits == 64 else found
+
+
+def _whole_range(bits: int) -> tuple[float, float]:
+    """The greatest BIGINT is none of DOUBLE: what is one more is taken for it."""
+    return -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - (1 if bits == 32 else 0)
 
 
 def _decimal(value: Values, kind: pa.DataType) -> Values:
@@ -362,23 +364,76 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "second": _time_part(pc.second),
 }
 
-LACKING: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "add_integers",
-            "subtract_integers",
-            "multiply_integers",
-            "negate_integer",
-            "abs_integer",
-            "to_int",
-            "to_whole",
-        ),
-        "a number is out of its type's range",
-    ),
-    **dict.fromkeys(("divide", "remainder"), "it divides by zero"),
-    "div": "it divides by zero, or the result is out of the range of BIGINT",
-    "to_integer": "a text is no integer, or out of its type's range",
-    "element": "there are fewer parts",
-    "time_of": "a time is out of range",
+# -- values that there are not ----------------------------------------------------------------------------------------
+
+_OUT_OF_RANGE: Final = "a number is out of its type's range"
+_ZERO: Final = "it divides by zero"
+_NO_INTEGER: Final = "a text is no integer, or out of its type's range"
+_FEWER: Final = "there are fewer parts"
+_NO_TIME: Final = "a time is out of range"
+
+Lacks = Callable[..., pa.Array]
+
+
+def _least(kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(-(2 ** (kind.bit_width - 1)), kind)
+
+
+def _sum_is_out(left: Values, right: Values) -> Values:
+    """Where both have one sign, and their sum, which wraps around, has the other."""
+    found = pc.less(pc.add(left, right), 0)
+    signs = pc.less(left, 0), pc.less(right, 0)
+    return pc.and_(pc.equal(*signs), pc.not_equal(signs[0], found))
+
+
+def _difference_is_out(left: Values, right: Values) -> Values:
+    found = pc.less(pc.subtract(left, right), 0)
+    signs = pc.less(left, 0), pc.less(right, 0)
+    return pc.and_(pc.not_equal(*signs), pc.not_equal(signs[0], found))
+
+
+def _product_is_out(left: Values, right: Values) -> Values:
+    """Where the product, which wraps around, divided by one of them is not the other."""
+    product, one = pc.multiply(left, right), pa.scalar(1, left.type)
+    by = pc.if_else(pc.or_(pc.equal(left, 0), pc.equal(left, -1)), one, left)
+    wrong = pc.and_(pc.not_equal(pc.divide(product, by), right), pc.not_equal(by, one))
+    return pc.or_(wrong, pc.and_(pc.equal(left, -1), pc.equal(right, _least(right.type))))
+
+
+def _quotient_is_out(left: Values, right: Values) -> Values:
+    return pc.and_(pc.equal(left, _least(left.type)), pc.equal(right, -1))
+
+
+def _by_zero(_: Values, right: Values) -> Values:
+    return pc.equal(right, 0)
+
+
+def _is_least(value: Values) -> Values:
+    return pc.equal(value, _least(value.type))
+
+
+def _beyond(value: Values, least: float, greatest: float) -> Values:
+    return pc.invert(pc.and_(pc.greater_equal(value, least), pc.less_equal(value, greatest)))
+
+
+def _whole_is_out(value: Values, bits: int) -> Values:
+    least, greatest = _whole_range(bits)
+    return _beyond(pc.trunc(value), least, greatest)
+
+
+LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
+    "add_integers": [(_sum_is_out, _OUT_OF_RANGE)],
+    "subtract_integers": [(_difference_is_out, _OUT_OF_RANGE)],
+    "multiply_integers": [(_product_is_out, _OUT_OF_RANGE)],
+    "negate_integer": [(_is_least, _OUT_OF_RANGE)],
+    "abs_integer": [(_is_least, _OUT_OF_RANGE)],
+    "to_int": [(lambda value: _beyond(value, -(2**31), 2**31 - 1), _OUT_OF_RANGE)],
+    "to_whole": [(_whole_is_out, _OUT_OF_RANGE)],
+    "divide": [(_by_zero, _ZERO)],
+    "remainder": [(_by_zero, _ZERO)],
+    "div": [(_by_zero, _ZERO), (_quotient_is_out, _OUT_OF_RANGE)],
+    "to_integer": [(lambda text, bits: pc.is_null(_integers(text, bits)), _NO_INTEGER)],
+    "element": [(lambda parts, at: pc.less_equal(pc.list_value_length(parts), at), _FEWER)],
+    "time_of": [(lambda units, us: _beyond(units, -(2**63 // us), (2**63 - 1) // us), _NO_TIME)],
 }
-"""By function that has no value for some values, why."""
+"""By function that has no value for some values, for which, and why. Nobody looks where an argument is null."""

@@ -78,15 +78,22 @@ _PIECE: Final = rf"(?:{_ONE}[+*?]?)"
 _GROUP: Final = rf"\((?:\^|{_PIECE}+)(?:\|(?:\^|{_PIECE}+))*\)"
 _FOUND: Final = re.compile(rf"\^?(?:{_PIECE}|{_GROUP})+")
 """The same of what is found somewhere in a text: with groups, each once."""
-_TIME_PATTERN: Final = re.compile(r"yyyy|MM|dd|HH|mm|ss|[ :/.,_-]+")
+_TIME_PATTERN: Final = re.compile(r"([A-Za-z])\1*|[ :/.,_-]+")
+_TIME_LETTERS: Final = frozenset({"yyyy", "MM", "dd", "HH", "mm", "ss"})
 _TIME_PARTS: Final = {"year": "yyyy", "month": "MM", "day": "dd", "dayofmonth": "dd"}
 _OF_TIME: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = {"timestamp_millis": 1_000, "timestamp_seconds": 1_000_000}
 """Of what a function takes, in microseconds."""
 _SINCE: Final = {"unix_millis": "event_ms", "unix_seconds": "unix_seconds"}
 _NOT_IN_JSON: Final = (BINARY, DOUBLE, TIMESTAMP)
+_MOST_DEPTH: Final = 60
+"""Of what stands in what: pickling and computing go down as deep."""
 _MOST_SCALE: Final = 6
 """Behind more digits Java writes a DECIMAL with an exponent."""
+
+
+class _CastLiteral(Literal):
+    """``CAST(5 AS BIGINT)`` or ``5L``, the same for sqlglot, which Spark types otherwise beside a DECIMAL."""
 
 
 class LeftToSparkError(Exception):
@@ -104,10 +111,7 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     """
     if kinds.get(text) == WINDOW:
         return Column(text, WINDOW)
-    reader, tree = _parsed(text, kinds)
-    found = _typed(reader.read(tree))
-    _refuse_foldable(found)
-    return found
+    return _read(text, kinds, lambda reader, tree: _typed(reader.read(tree)))
 
 
 def parse_elements(text: str, kinds: Kinds) -> Expression:
@@ -119,10 +123,22 @@ def parse_elements(text: str, kinds: Kinds) -> Expression:
     Raises:
         LeftToSparkError: as of `parse_expression`.
     """
-    reader, tree = _parsed(text, kinds)
-    found = reader.elements(tree)
-    _refuse_foldable(found)
+    return _read(text, kinds, lambda reader, tree: reader.elements(tree))
+
+
+def _read(text: str, kinds: Kinds, read: Callable[[_Reader, Any], Expression]) -> Expression:
+    try:
+        found = read(*_parsed(text, kinds))
+        if _depth(found) > _MOST_DEPTH:
+            raise LeftToSparkError("an expression of that many parts")
+        _refuse_foldable(found)
+    except RecursionError as error:
+        raise LeftToSparkError("an expression of that many parts") from error
     return found
+
+
+def _depth(value: Expression) -> int:
+    return 1 + max(map(_depth, value.parts), default=0)
 
 
 def _parsed(text: str, kinds: Kinds) -> tuple[_Reader, Any]:
@@ -377,7 +393,10 @@ class _Reader:
             if value.kind != STRING or to not in _INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
             return Call("to_integer_or_null", (value,), to, (_BITS[to],))
-        return _as(value, to)
+        made = _as(value, to)
+        if isinstance(made, Literal) and made.kind in _INTEGERS:
+            return _CastLiteral(made.value, made.kind)
+        return made
 
     def pattern(self, node: Any) -> Expression:
         function = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}[type(node).__name__]
@@ -466,8 +485,9 @@ class _Reader:
         raise LeftToSparkError(f"{name}()")
 
     def _format(self, time: Any, pattern: Any) -> Expression:
-        parts = _TIME_PATTERN.findall(_text(pattern))
-        if not parts or "".join(parts) != _text(pattern):
+        parts = [found[0] for found in _TIME_PATTERN.finditer(_text(pattern))]
+        letters = {part for part in parts if part[0].isalpha()}
+        if not letters or letters - _TIME_LETTERS or "".join(parts) != _text(pattern):
             raise LeftToSparkError(f"date_format() by {_text(pattern)!r}")
         return Call("date_format", (_of(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
 
@@ -630,6 +650,8 @@ def _fraction(value: Decimal) -> Literal:
 
 def _as_decimal(value: Expression) -> Expression:
     """A number beside a DECIMAL: of a literal as many digits as it has."""
+    if isinstance(value, _CastLiteral):
+        raise LeftToSparkError("a cast number beside a DECIMAL")
     if isinstance(value, Literal) and isinstance(value.value, int) and value.kind in _INTEGERS:
         return Literal(Decimal(value.value), _decimal_kind(len(str(abs(value.value))), 0))
     if value.kind in _INTEGERS:
@@ -712,7 +734,11 @@ def _as(value: Expression, kind: str) -> Expression:
             return Literal(float(value.value), kind)
         if isinstance(value.value, int) and kind == BIGINT and value.kind == INT:
             return Literal(value.value, kind)
-        if isinstance(value.value, Decimal) and _digits(kind) is not None:
+        wanted = _digits(kind)
+        if isinstance(value.value, Decimal) and wanted is not None:
+            too_large = value.value and value.value.adjusted() >= wanted[0] - wanted[1]
+            if too_large or _scale(value.kind) > wanted[1]:
+                raise LeftToSparkError(f"{value.value} as a {kind}")
             return Literal(value.value, kind)
     to, of = _digits(kind), _digits(value.kind)
     if to is not None and (of is not None or value.kind in _INTEGERS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +24,11 @@ from airflow_provider.streaming.planner.compiled_job import CompiledJob, Compile
 from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
-from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of
+from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.steps import PASSED, Select, Step, TypedKey, WithColumn
 
+_DAY_MS: Final = 86_400_000
 _NO_STORE: Final = "commits"
 """Name of the store that holds nothing but the position of a task without state."""
 
@@ -88,8 +90,36 @@ _Written = dict[tuple[str, int | None], _Rows]
 """By internal topic, and by side of a join, what the first stage writes that does."""
 
 
+def assumed_facts(job: StatefulJob, partitions: int) -> TopicFacts:
+    """Of topics as they are made, where each source has so many partitions."""
+    return TopicFacts(
+        partitions=partitions_read(job.stages, dict.fromkeys(source_topics(job.stages), partitions)),
+        delete_retention_ms={changelog_of(job.application_id, plan): _DAY_MS for plan in job.stages},
+    )
+
+
+class _UnknownTypesError(Exception):
+    """Spark would have to be asked."""
+
+
+def left_to_spark(job: StatefulJob) -> Mapping[int, str]:
+    """By stage of which Spark makes the rows, why, as far as that is known without it: to the first that is Spark's."""
+    found = dict[int, str]()
+
+    def types_of(_: SourceSpec) -> pa.Schema:
+        raise _UnknownTypesError
+
+    with contextlib.suppress(_UnknownTypesError, ConfigurationError):
+        compile_job(job, assumed_facts(job, 1), types_of, on_left=found.__setitem__)
+    return found
+
+
 def compile_job(
-    job: StatefulJob, topics: TopicFacts, types_of: TypesOf, session: SqlSession = USUAL_SESSION
+    job: StatefulJob,
+    topics: TopicFacts,
+    types_of: TypesOf,
+    session: SqlSession = USUAL_SESSION,
+    on_left: Callable[[int, str], None] = lambda *_: None,
 ) -> CompiledJob:
     """What the driver and the workers have to do for a job.
 
@@ -99,6 +129,7 @@ def compile_job(
     Args:
         types_of: asked for each source that Spark decodes, and for no other.
         session: Spark's.
+        on_left: told the number of a stage of which Spark makes the rows, and why.
 
     Raises:
         ConfigurationError: the operation cannot keep a column's type, the rows lack a column that it names, streams of
@@ -109,7 +140,7 @@ def compile_job(
     between = {plan.source_topic for plan in plans if plan.internal}
     written, stages = _Written(), list[CompiledStage]()
     for plan in plans:
-        stage, rows = _compiled(job, plan, topics, written, types_of, session)
+        stage, rows = _compiled(job, plan, topics, written, types_of, session, on_left)
         stages.append(stage)
         for topic in between.intersection(plan.outputs):
             name = plan.named_outputs.get(topic)
@@ -120,7 +151,13 @@ def compile_job(
 
 
 def _compiled(
-    job: StatefulJob, plan: StagePlan, topics: TopicFacts, written: _Written, types_of: TypesOf, session: SqlSession
+    job: StatefulJob,
+    plan: StagePlan,
+    topics: TopicFacts,
+    written: _Written,
+    types_of: TypesOf,
+    session: SqlSession,
+    on_left: Callable[[int, str], None],
 ) -> tuple[CompiledStage, _Rows]:
     """A stage, and what its operation gets."""
     decoder: Decoder | None
@@ -134,7 +171,12 @@ def _compiled(
     else:
         schema = plan.schema if fed is None else fed.schema
         steps = steps if fed is None else (*fed.casts, *steps)
-        decoder = json = _json_decoder(schema, plan, steps, session)
+        json = None
+        try:
+            json = decoder_of(schema, plan, steps, session)
+        except LeftToSparkError as reason:
+            on_left(plan.number, str(reason))
+        decoder = json
         passed = fed is not None and fed.operation.passes
         source = _source(job, plan, schema, steps, by_worker=json is not None, passed=passed)
         columns = types_of(source) if json is None else _columns_of(json)
@@ -388,15 +430,6 @@ def _spec(
         topic_ids=topics.topic_ids,
         max_message_bytes=topics.max_message_bytes,
     )
-
-
-def _json_decoder(
-    schema: str | None, plan: StagePlan, steps: tuple[Step, ...], session: SqlSession
-) -> SteppedDecoder | None:
-    try:
-        return decoder_of(schema, plan, steps, session)
-    except LeftToSparkError:
-        return None
 
 
 def _columns_of(decoder: SteppedDecoder) -> pa.Schema:

@@ -379,8 +379,15 @@ class StatefulJob:
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
+        from airflow_provider.streaming.planner.compile import left_to_spark  # which compiles jobs
+
         described = describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
-        return dataclasses.replace(described, rows=lineage_of(self.sinks))
+        left = left_to_spark(self)
+        stages = tuple(
+            dataclasses.replace(stage, rows=f"by Spark: {left[stage.number]}") if stage.number in left else stage
+            for stage in described.stages
+        )
+        return dataclasses.replace(described, stages=stages, rows=lineage_of(self.sinks))
 
     def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """Its stages, topics and stores, for people, without Spark or Kafka.

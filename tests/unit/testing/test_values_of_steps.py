@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.errors import DecodeError
 from airflow_provider.streaming import StatefulJob, Stream, stream
 from airflow_provider.streaming import functions as F
+from airflow_provider.streaming.expressions.computed import computed
+from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
 from airflow_provider.testing import JobTester
 
 ORDERS = stream("orders", "customer STRING, amount BIGINT, quantity BIGINT, code STRING", key="customer")
@@ -31,9 +35,11 @@ def values(
     [
         ("amount / quantity", {"quantity": 0}, "it divides by zero", 2.5),
         ("amount DIV quantity", {"quantity": 0}, "it divides by zero", 2),
+        ("amount DIV -quantity", {"amount": -GREATEST - 1, "quantity": 1}, "out of its type's range", -2),
         ("amount % quantity", {"quantity": 0}, "it divides by zero", 2),
         ("amount * quantity", {"amount": GREATEST}, "out of its type's range", 40),
         ("amount + quantity", {"amount": GREATEST}, "out of its type's range", 14),
+        ("-5 - amount - quantity", {"amount": GREATEST - 4}, "out of its type's range", -19),
         ("-amount", {"amount": -GREATEST - 1}, "out of its type's range", -10),
         ("abs(amount)", {"amount": -GREATEST - 1}, "out of its type's range", 10),
         ("CAST(amount AS INT)", {"amount": 2**31}, "out of its type's range", 10),
@@ -139,3 +145,48 @@ def test_key_of_a_time_or_a_decimal_is_that_again_in_the_next_stage() -> None:
         "2024-02-29 12:00:00.12": {"at": "2024-02-29 12:00:00.12", "sum": 1.55, "n": 2},
         "1969-12-31 23:59:59.999999": {"at": "1969-12-31 23:59:59.999999", "sum": 1.55, "n": 2},
     }
+
+
+def test_many_records_without_a_value_take_no_longer_than_the_others() -> None:
+    kinds = {"code": "STRING", "amount": "BIGINT"}
+    counted = 20_000
+    columns = {
+        "code": pa.array(["x" if at % 2 else str(at) for at in range(counted)]),
+        "amount": pa.array(range(counted), pa.int64()),
+    }
+    took = list[float]()
+    for text in ("CAST(code AS INT)", "try_cast(code AS INT)"):
+        began = time.process_time()
+        for _ in range(5):
+            found, _ = computed(parse_expression(text, kinds), columns, pa.repeat(True, counted))
+        took.append(time.process_time() - began)
+
+    assert found.null_count == counted / 2
+    assert took[0] < 20 * took[1]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        " OR ".join(f"code = 'v{number}'" for number in range(250)),
+        " OR ".join(f"code = 'v{number}'" for number in range(2_000)),
+        "if(amount = 1, 'a', " * 60 + "code" + ")" * 60,
+        "date_format(timestamp_millis(amount), 'MMMM yyyy')",
+        "date_format(timestamp_millis(amount), 'HHHH')",
+        "date_format(timestamp_millis(amount), ' ')",
+        "amount * CAST(9.99 AS DECIMAL(5,1))",
+        "amount * 1.5 + CAST(123.45 AS DECIMAL(3,2))",
+        "(amount * 0.5) - cast(5 AS BIGINT)",
+    ],
+)
+def test_what_the_worker_cannot_do_as_spark_does_is_left_to_spark(expression: str) -> None:
+    with pytest.raises(LeftToSparkError):
+        parse_expression(expression, {"code": "STRING", "amount": "BIGINT"})
+
+
+def test_description_says_which_stage_behind_an_internal_topic_is_spark_s_and_why() -> None:
+    counts = ORDERS.group_by("code").aggregate(F.count().alias("n")).to_stream()
+
+    text = StatefulJob("app", counts.with_column("hash", "sha2(code, 256)").sink("out")).describe()
+
+    assert "by Spark: sha2(code, 256)" in text
