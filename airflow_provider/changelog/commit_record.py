@@ -24,6 +24,8 @@ COMMIT_KEY: Final = RESERVED_PREFIX + b"commit"
 """The reserved key. The record under it is the last of its transaction in that changelog."""
 
 COMMIT_FORMAT: Final = 1
+_MOST_TERMS: Final = 8
+"""A store that lacks more of its task's owners is restored afresh."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,12 @@ class CommitRecord:
     signature: Mapping[str, StoreSignature] = field(default_factory=dict)
     outputs: Mapping[str, int] | None = None
     timers: Mapping[str, TimerCount] = field(default_factory=dict)
+    terms: Mapping[str, int] = field(default_factory=dict)
     format: int = COMMIT_FORMAT
+
+    def terms_with(self, term: str, sequence: int) -> dict[str, int]:
+        """The newest terms, where another one begins with the next commit, or goes on."""
+        return dict([*self.terms.items(), *([] if term in self.terms else [(term, sequence)])][-_MOST_TERMS:])
 
     def source_offset(self, topic: str) -> int | None:
         """Offset of the next input record of a topic; None where nothing of it was processed."""
@@ -188,18 +195,21 @@ def newest_commit(known: bytes | None, found: bytes | None) -> bytes | None:
 def holds_all_of(earlier: bytes, later: bytes) -> bool:
     """Whether a task's later commit stands for all that an earlier one processed, by whichever owner it was.
 
-    A greater sequence alone does not say it: where the earlier was lost, another owner counts on from the one before.
-    Where no source is behind, every key that the earlier changed was changed again since; where time is not behind,
-    what the earlier let expire has expired.
+    A greater sequence does not say it: where the earlier was lost, another owner counts on from the one before. Nor
+    does a source that is not behind: what the earlier put into the store, and another owner put in and took out in one
+    commit, was never changed by that. So each commit says where the newest terms of its task's owners began, as
+    the leader epochs of Kafka's brokers do (KIP-101).
 
     Returns:
-        False where one of them cannot be read.
+        False where one of them cannot be read, or the earlier's term is not among the later's.
     """
     try:
         before, after = (msgspec.json.decode(data, type=_Processed) for data in (earlier, later))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     if before.watermark_ms is not None and (after.watermark_ms is None or after.watermark_ms < before.watermark_ms):
+        return False
+    if before.terms and after.terms and not _goes_on(before, after):
         return False
     return after.sequence > before.sequence and all(
         topic in after.sources and after.sources[topic].offset >= at.offset for topic, at in before.sources.items()
@@ -239,6 +249,13 @@ class _Processed(msgspec.Struct):
     sequence: int
     sources: dict[str, SourcePosition]
     watermark_ms: int | None = None
+    terms: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+def _goes_on(before: _Processed, after: _Processed) -> bool:
+    """Whether the term of a commit went on at least to it, by a later one of them."""
+    begins = after.terms.get(max(before.terms, key=lambda term: before.terms[term]))
+    return begins is not None and all(before.sequence < other for other in after.terms.values() if other > begins)
 
 
 def _header(data: bytes) -> _Header | None:

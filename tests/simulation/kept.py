@@ -248,6 +248,16 @@ KEPT: Final = (
     Kept("TimeStays", "liveness", 117, (), TINY),
     Kept("Tombstones", "store is a prefix", 7, (Fault(at=2.571, kind="kill", target=1, count=3),)),
     Kept("ToTheEnd", "aborted read", 7, (Fault(at=2.571, kind="flip_bit", target=1, count=3),)),
+    Kept(
+        "Terms",
+        "store is a prefix",
+        324228010110,
+        (
+            Fault(at=0.796, kind="cut_changelog", target=8, what="changelog", seconds=5.0, count=3),
+            Fault(at=0.8, kind="cut_changelog", target=0, what="changelog", seconds=5.0, count=2),
+        ),
+        TINY,
+    ),
     Kept("FellBack", "liveness", 7, (Fault(at=0.94, kind="cut_source", target=11, seconds=1.0),), TINY),
     Kept(
         "Overlap",

@@ -509,6 +509,18 @@ MUTATIONS: Final = (
         faults=("flip_bit",),
     ),
     Mutation(
+        "Terms",
+        "a later commit stands for an earlier one only where the term of its owner went on to it",
+        (
+            (
+                "airflow_provider.changelog.commit_record:holds_all_of",
+                "if before.terms and after.terms and",
+                "if before.terms is None and",
+            ),
+        ),
+        faults=("cut_changelog", "kill"),
+    ),
+    Mutation(
         "FellBack",
         "a source whose end fell back behind what was processed is told",
         (

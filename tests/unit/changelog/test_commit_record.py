@@ -216,3 +216,32 @@ def test_later_commit_stands_for_an_earlier_one_if_neither_source_nor_time_is_be
     later = dataclasses.replace(earlier, sequence=13, **changes) if "sequence" not in changes else earlier
 
     assert holds_all_of(earlier.to_bytes(), later.to_bytes()) is holds
+
+
+@pytest.mark.parametrize(
+    ("terms", "later", "holds"),
+    [
+        pytest.param({"a": 1}, {"a": 1}, True, id="same-owner"),
+        pytest.param({"a": 1}, {"a": 1, "b": 13}, True, id="next-owner-behind-it"),
+        pytest.param({"a": 1}, {"a": 1, "b": 12}, False, id="next-owner-in-its-place"),
+        pytest.param({"a": 1}, {"b": 1}, False, id="all-was-lost"),
+        pytest.param({"a": 1, "b": 9}, {"a": 1, "c": 9}, False, id="its-term-was-lost"),
+        pytest.param({"a": 1, "b": 9}, {"b": 9, "c": 14}, True, id="older-terms-are-forgotten"),
+        pytest.param({}, {"b": 1}, True, id="written-by-an-earlier-version"),
+        pytest.param({"a": 1}, {}, True, id="followed-by-an-earlier-version"),
+    ],
+)
+def test_later_commit_stands_for_an_earlier_one_only_where_its_term_went_on_to_it(
+    terms: dict[str, int], later: dict[str, int], holds: bool
+) -> None:
+    before = dataclasses.replace(RECORD, sequence=12, terms=terms)
+    after = dataclasses.replace(RECORD, sequence=20, terms=later)
+
+    assert holds_all_of(before.to_bytes(), after.to_bytes()) is holds
+
+
+def test_commit_names_the_newest_terms_alone() -> None:
+    record = dataclasses.replace(RECORD, terms={f"t{n}": n for n in range(1, 9)})
+
+    assert record.terms_with("t8", 20) == record.terms
+    assert record.terms_with("t9", 20) == {**{f"t{n}": n for n in range(2, 9)}, "t9": 20}

@@ -83,6 +83,7 @@ class TaskCommitter:
         self._digest = RunningDigest()
         self._signature: StoreSignature | None = None
         self._segments: TimeSegments | None = None
+        self._term: str | None = None
         self.told: int | Aside | None = None
         """What this owner has told those behind the task's internal topics of its time (`changelog.time_mark`)."""
 
@@ -109,7 +110,7 @@ class TaskCommitter:
             signature: what the state means from the next commit on; None while that is not known.
             segments: of the store's keys; None where they begin with no time.
         """
-        self._signature, self._segments, self.told = signature, segments, None
+        self._signature, self._segments, self._term, self.told = signature, segments, None, None
         store, name = self._replica.store, self._replica.name
         known = None if last is None or renew_digest else self._known_digests(last)
         if known is not None:
@@ -251,10 +252,12 @@ class TaskCommitter:
         if spans is not None:
             spans = spans.after({*result.digest_change, *(digests or ())}, result.expired_before_ms, MAX_SPANS)
             digests = None if digests is None else spans.fold(digests, sum_of_digests)
+        sequence = 1 if last is None else last.sequence + 1
+        self._term = self._term or f"{self._settings.incarnation}.{now_ms()}"
         return CommitRecord(
             application_id=job.application_id,
             task=self._task_id,
-            sequence=1 if last is None else last.sequence + 1,
+            sequence=sequence,
             generation=generation,
             instance=self._settings.instance,
             incarnation=self._settings.incarnation,
@@ -279,4 +282,5 @@ class TaskCommitter:
             signature={} if self._signature is None else {name: self._signature},
             outputs=outputs,
             timers=result.timers,
+            terms={self._term: sequence} if last is None else last.terms_with(self._term, sequence),
         )

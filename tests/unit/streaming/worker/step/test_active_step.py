@@ -191,8 +191,10 @@ def test_batch_that_is_all_filtered_moves_the_position_and_the_counts_only() -> 
 @pytest.mark.parametrize(
     ("record", "kind", "key", "reason"),
     [
-        pytest.param(Record(12, corrupt=True), DecodeError, "source key", "schema", id="undecodable-value"),
-        pytest.param(Record(12, None, corrupt=True, source_key=None), DecodeError, None, "schema", id="without-a-key"),
+        pytest.param(Record(12, corrupt=True), DecodeError, "source key", "correct the job", id="undecodable-value"),
+        pytest.param(
+            Record(12, None, corrupt=True, source_key=None), DecodeError, None, "correct the job", id="without-a-key"
+        ),
         pytest.param(Record(12, None), RecordError, None, "the value has no 'customer', or null there", id="null-key"),
         pytest.param(Record(12, RESERVED_PREFIX + b"commit"), RecordError, None, "is reserved for", id="reserved-key"),
         pytest.param(Record(12, b"bad", 666), ProcessError, "bad", "ValueError.*poison", id="function-raises"),
