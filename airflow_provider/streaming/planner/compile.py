@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -21,12 +21,14 @@ from airflow_provider.streaming.json.types import json_type, type_name
 from airflow_provider.streaming.language.selection import key_after
 from airflow_provider.streaming.operations.operation import Decoder, Operation
 from airflow_provider.streaming.planner.compiled_job import CompiledJob, CompiledStage, SourceSpec
-from airflow_provider.streaming.planner.job import StatefulJob
 from airflow_provider.streaming.planner.job_check import check_union
 from airflow_provider.streaming.planner.row_decoder import USUAL_SESSION, SqlSession, composed_of, decoder_of
 from airflow_provider.streaming.planner.stage_plan import StagePlan, changelog_of, partitions_read, source_topics
 from airflow_provider.streaming.planner.stage_spec import InputSpec, StageSpec, StoreSpec
 from airflow_provider.streaming.terms.steps import PASSED, Select, Step, TypedKey, WithColumn
+
+if TYPE_CHECKING:
+    from airflow_provider.streaming.planner.job import StatefulJob
 
 _DAY_MS: Final = 86_400_000
 _NO_STORE: Final = "commits"

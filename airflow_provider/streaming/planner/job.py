@@ -32,6 +32,7 @@ from airflow_provider.streaming.language.result import NamedOutput
 from airflow_provider.streaming.language.sink import Sink
 from airflow_provider.streaming.language.stream import Stream
 from airflow_provider.streaming.language.table import Table
+from airflow_provider.streaming.planner.compile import left_to_spark
 from airflow_provider.streaming.planner.job_check import (
     check_store_kinds,
     check_topics,
@@ -379,8 +380,6 @@ class StatefulJob:
 
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
-        from airflow_provider.streaming.planner.compile import left_to_spark  # which compiles jobs
-
         described = describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
         left = left_to_spark(self)
         stages = tuple(
