@@ -262,6 +262,7 @@ class Accounts:
         """The control topics were deleted and created again."""
         self._reader.close()
         self._reader = ControlReader(self.connection, self.id)
+        self._generation = 0
 
     @property
     def view(self) -> ControlView:
@@ -287,6 +288,7 @@ class Accounts:
         newest = publisher.view.assignment or Assignment.empty(self.id, tasks)
         publisher.publish(newest.next(wanted, "the test says so", carried_out=0))
         assert publisher.view.assignment is not None
+        self._generation = publisher.view.assignment.generation
         return publisher.view.assignment
 
     def command(self, kind: CommandKind, name: str, tasks: tuple[int, ...] = ()) -> str:
@@ -306,7 +308,9 @@ class Accounts:
     def settled(self) -> bool:
         """Whether every copy of every task is what the newest assignment says, and warm; but for `failed_tasks`."""
         view = self.view
-        for task_id, task in view.assignment.tasks.items() if view.assignment else ():
+        if view.assignment is None or view.assignment.generation < self._generation:
+            return False  # what was published last has not been read yet
+        for task_id, task in view.assignment.tasks.items():
             for name in (task.active, *task.standbys):
                 copy = view.statuses[name].task(task_id) if name in view.statuses else None
                 if task_id.partition in self.failed_tasks:
@@ -318,7 +322,7 @@ class Accounts:
                         return False
                 elif (copy.role, copy.state) != (Role.STANDBY, TaskState.FOLLOWING):
                     return False
-        return view.assignment is not None
+        return True
 
     def wait(self, predicate: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
         """As `wait_until`; where it fails, with the statuses, the ends of the logs and what every Python is about.
