@@ -41,9 +41,9 @@ def test_store_in_memory_fails_over_and_becomes_one_in_rocksdb_and_each_order_co
     accounts.job = (*plain, "memory")
     launch(accounts, "i1", "i2")
     accounts.assign("i1 i2", "i2 i1")
-    accounts.wait(accounts.settled, "the tasks to settle", 120)
+    accounts.wait(accounts.settled, "the tasks to settle", 300)
     accounts.orders.write(1_000, BOTH)
-    accounts.check(120)
+    accounts.check(300)
     accounts.wait(accounts.settled, "the standbys to follow")
     assert kinds(accounts, "i1", "i2") == {"memory"}
     assert all(task.memory_bytes for name in ("i1", "i2") for task in accounts.status(name).tasks)
@@ -52,8 +52,8 @@ def test_store_in_memory_fails_over_and_becomes_one_in_rocksdb_and_each_order_co
     # A worker dies with all that it held.
     accounts.worker_of("i1", 0).kill()
     accounts.orders.write(500, BOTH)
-    accounts.check(120)
-    accounts.wait(accounts.settled, "the tasks to be restored", 120)
+    accounts.check(300)
+    accounts.wait(accounts.settled, "the tasks to be restored", 300)
 
     # An instance does; the other one has what it needs.
     accounts.orders.write(500, BOTH)
@@ -61,18 +61,18 @@ def test_store_in_memory_fails_over_and_becomes_one_in_rocksdb_and_each_order_co
     accounts.wait_for_state("i1", InstanceState.ENDED)
     accounts.assign("i2", "i2")
     accounts.orders.write(500, BOTH)
-    accounts.check(120)
-    accounts.wait(accounts.settled, "the tasks to settle", 120)
+    accounts.check(300)
+    accounts.wait(accounts.settled, "the tasks to settle", 300)
 
     # From here on in RocksDB.
     accounts.command(CommandKind.STOP, "i2")
-    accounts.wait_for_state("i2", InstanceState.STOPPED, 120)
+    accounts.wait_for_state("i2", InstanceState.STOPPED, 300)
     accounts.job = plain
     launch(accounts, "i1", "i2")
     accounts.assign("i2 i1", "i1 i2")
     accounts.orders.write(500, BOTH)
-    accounts.check(120)
-    accounts.wait(accounts.settled, "the tasks to settle", 120)
+    accounts.check(300)
+    accounts.wait(accounts.settled, "the tasks to settle", 300)
     assert kinds(accounts, "i1", "i2") == {"rocksdb"}
     assert all(
         accounts.directory(n).database(TaskId(0, t)).joinpath("CURRENT").exists() for n in ("i1", "i2") for t in BOTH
