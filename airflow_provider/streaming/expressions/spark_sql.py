@@ -29,14 +29,13 @@ from airflow_provider.streaming.expressions.expression import (
     arrow_of,
 )
 from airflow_provider.streaming.json.json_decoder import WINDOW
+from airflow_provider.streaming.json.types import MOST_DIGITS
 from airflow_provider.streaming.terms.sql_text import calls_in
 
 Kinds = Mapping[str, str]
 
 _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
-_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_MOST_DIGITS: Final = 38
 _DIGITS_OF: Final = {INT: 10, BIGINT: 20}
 """Of the DECIMAL that Spark makes of an integer."""
 _BITS: Final = {INT: 32, BIGINT: 64}
@@ -626,15 +625,17 @@ def _strange_class(pattern: str) -> bool:
 
 
 def _decimal_kind(precision: int, scale: int) -> str:
-    if not 0 <= scale <= precision or not 0 < precision <= _MOST_DIGITS:
+    if not 0 <= scale <= precision or not 0 < precision <= MOST_DIGITS:
         raise LeftToSparkError("a DECIMAL of too many digits")
     return f"DECIMAL({precision},{scale})"
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
     """Of a DECIMAL, how many digits it has, and how many behind the point."""
-    found = _DECIMAL.fullmatch(kind)
-    return None if found is None else (int(found[1]), int(found[2]))
+    if not kind.startswith("DECIMAL"):
+        return None
+    found = arrow_of(kind)
+    return found.precision, found.scale
 
 
 def _scale(kind: str) -> int:

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
-from airflow_provider.streaming.json.spark_decimals import decimal_of, decimals
+from airflow_provider.streaming.json.spark_decimals import decimal_of, decimals, misread_decimal
 from airflow_provider.streaming.json.spark_times import TIMESTAMP, misread_time, timestamp_us, timestamps
-from airflow_provider.streaming.json.types import arrow_type
+from airflow_provider.streaming.json.types import decimal_type, json_type
 
 PLAIN: Final[Mapping[str, pa.DataType]] = {
     "STRING": pa.string(),
@@ -56,7 +56,6 @@ _PYTHON: Final[dict[str, Any]] = {
     WINDOW: _Bounds,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
-_DECIMAL: Final = re.compile(r"DECIMAL(?:\((\d+)(?:,(\d+))?\))?")
 # A Python name is what the rows' classes can have; two underscores begin what rows have for themselves.
 _NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)\s*")
@@ -64,7 +63,6 @@ _BETWEEN_FIELDS: Final = re.compile(r",(?![^()]*\))")
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
-_MOST_DIGITS: Final = 38
 _SHOWN_BYTES: Final = 40
 _SHOWN_CHARS: Final = 200
 NOT_FINITE: Final = {
@@ -89,23 +87,20 @@ class JsonField:
     name: str
     kind: str
 
-    @property
+    @cached_property
     def decimal(self) -> pa.Decimal128Type | None:
         """Its type, of a DECIMAL."""
-        return arrow_type(self.kind) if self.kind.startswith("DECIMAL") else None
+        return decimal_type(self.kind)
 
 
 def plain_kind(text: str) -> str | None:
     """A type of Spark's that is decoded here: one of `PLAIN`, or a DECIMAL with its digits; None for another."""
-    name, _, digits = "".join(text.upper().split()).partition("(")
-    kind = _ALIASES.get(name, name) + (f"({digits}" if digits else "")
-    if kind in PLAIN:
-        return kind
-    found = _DECIMAL.fullmatch(kind)
-    if found is None:
-        return None
-    precision, scale = int(found[1] or 10), int(found[2] or 0)
-    return f"DECIMAL({precision},{scale})" if scale <= precision <= _MOST_DIGITS and precision else None
+    name, bracket, digits = text.upper().partition("(")
+    kind = _ALIASES.get(name.strip(), name.strip())
+    if kind != "DECIMAL":
+        return kind if kind in PLAIN and not bracket else None
+    found = decimal_type(kind + bracket + digits)
+    return None if found is None else json_type(found)
 
 
 @dataclass(frozen=True)
@@ -211,19 +206,29 @@ class JsonDecoder:
         values: pa.ChunkedArray,
     ) -> pa.Array:
         """Numbers with a point; `bad` gets the rows of those that are none."""
-        found, wrong = decimals([bytes(getattr(row, field.name)) for row in rows], kind)
+        tokens = [bytes(getattr(row, field.name)) for row in rows]
+        found, none = decimals(tokens, kind)
+        for at in none:
+            if (why := _no_decimal(field, tokens[at])) is not None:
+                bad.setdefault(at, why)
+        self._look_at_several(field, values, bad, _no_decimal)
+        return found
+
+    def _look_at_several(
+        self,
+        field: JsonField,
+        values: pa.ChunkedArray,
+        bad: dict[int, str],
+        misfit_of: Callable[[JsonField, bytes], str | None],
+    ) -> None:
+        """Of fields of one name the last counts, but Spark takes none of them if one does not fit."""
         for at in _with_several(values, field):
-            # The last one counts, but Spark takes none of them if one does not fit.
             if at in bad:
                 continue
-            tokens = [token for other, token in self._repeated(values[at].as_py()) if other == field]
-            made = (decimal_of(token, kind.precision, kind.scale) for token in tokens if token != b"null")
-            if (why := next((one for one in made if isinstance(one, str)), None)) is not None:
-                wrong[at] = why
-        for at, why in wrong.items():
-            said = f"column {field.name!r} {why}" if why.startswith("is ") else misfit(field.name, field.kind, why)
-            bad.setdefault(at, said)
-        return found
+            tokens = (token for other, token in self._repeated(values[at].as_py()) if other == field)
+            reasons = (misfit_of(field, token) for token in tokens if token != b"null")
+            if (why := next(filter(None, reasons), None)) is not None:
+                bad[at] = why
 
     def _times(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
         """Points in time; `bad` gets the rows of those that are none."""
@@ -234,30 +239,15 @@ class JsonDecoder:
         )
         for at in (*none, *numbers):
             token = json.dumps(given[at], ensure_ascii=False).encode()
-            if (why := self._no_time(field, token)) is not None:
+            if (why := _no_time(field, token)) is not None:
                 bad.setdefault(at, why)
-        for at in _with_several(values, field):
-            if at in bad:
-                continue
-            # The last one counts, but Spark takes none of them if one does not fit.
-            tokens = (token for other, token in self._repeated(values[at].as_py()) if other == field)
-            reasons = (self._no_time(field, token) for token in tokens if token != b"null")
-            if (why := next(filter(None, reasons), None)) is not None:
-                bad[at] = why
+        self._look_at_several(field, values, bad, _no_time)
         if numbers:
             micros = pa.array(
                 [0 if at in bad else numbers.get(at, 0) * 1_000_000 for at in range(len(rows))], pa.int64()
             )
             found = pc.if_else(_at(numbers, len(rows)), micros.cast(TIMESTAMP), found)
         return found
-
-    @staticmethod
-    def _no_time(field: JsonField, token: bytes) -> str | None:
-        if (wrong := misread_time(token)) is not None:
-            return f"column {field.name!r} {wrong}"
-        if token[:1] == b'"' and timestamp_us(json.loads(token)) is None:
-            return misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
-        return None
 
     def _one(self, value: bytes | None, at: int, bad: dict[int, str]) -> Any:
         if value is None:
@@ -308,6 +298,22 @@ class JsonDecoder:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
         return {"fields": self.fields, "needed": self.needed}
+
+
+def _no_time(field: JsonField, token: bytes) -> str | None:
+    if (wrong := misread_time(token)) is not None:
+        return f"column {field.name!r} {wrong}"
+    if token[:1] == b'"' and timestamp_us(json.loads(token)) is None:
+        return misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
+    return None
+
+
+def _no_decimal(field: JsonField, token: bytes) -> str | None:
+    if (wrong := misread_decimal(token)) is not None:
+        return f"column {field.name!r} {wrong}"
+    assert field.decimal is not None
+    found = decimal_of(token, field.decimal)
+    return misfit(field.name, field.kind, found) if isinstance(found, str) else None
 
 
 def _with_several(values: pa.ChunkedArray, field: JsonField) -> list[int]:

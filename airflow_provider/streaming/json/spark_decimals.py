@@ -21,41 +21,30 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?"
 _WIDE: Final = Context(prec=4_000)
 
 
-def decimals(tokens: Sequence[bytes], kind: pa.Decimal128Type) -> tuple[pa.Array, dict[int, str]]:
-    """JSON tokens as numbers of a type, rounded half up; and by index, why one is none, which is null."""
+def decimals(tokens: Sequence[bytes], kind: pa.Decimal128Type) -> tuple[pa.Array, list[int]]:
+    """JSON tokens as numbers of a type, rounded half up, and the indices of those that are none, which are null."""
     texts = pa.array(tokens, pa.binary()).cast(pa.string())
     texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
     whole, scale = kind.precision - kind.scale, kind.scale
     fraction = rf"(\.[0-9]{{1,{scale}}})?" if scale else ""
     if whole and pc.all(pc.match_substring_regex(texts, rf"^-?[0-9]{{1,{whole}}}{fraction}$")).as_py() is not False:
-        return texts.cast(kind), {}
-    found, bad = list[Decimal | None](), dict[int, str]()
-    for at, token in enumerate(tokens):
-        number = None if token == b"null" else decimal_of(token, kind.precision, scale)
-        if isinstance(number, str):
-            bad[at] = number
-        found.append(number if isinstance(number, Decimal) else None)
-    return pa.array(found, kind), bad
+        return texts.cast(kind), []
+    found = [None if token == b"null" else decimal_of(token, kind) for token in tokens]
+    none = [at for at, number in enumerate(found) if isinstance(number, str)]
+    return pa.array([number if isinstance(number, Decimal) else None for number in found], kind), none
 
 
-def decimal_of(token: bytes, precision: int, scale: int) -> Decimal | str:
-    """A JSON token as a number; what is wrong with one that is none."""
-    if (wrong := misread_decimal(token)) is not None:
-        return wrong
+def decimal_of(token: bytes, kind: pa.Decimal128Type) -> Decimal | str:
+    """A JSON token as a number; why it is none."""
     text = str(msgspec.json.decode(token)) if token[:1] == b'"' else token.decode()
     if _NUMBER.fullmatch(text) is None:
         return f"{token[:_SHOWN].decode('utf-8', 'replace')} is none"
-    number = Decimal(text)
-    if number and number.adjusted() > precision - scale:
-        return _too_many_digits(text, precision - scale)
-    rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
-    if rounded and rounded.adjusted() >= precision - scale:
-        return _too_many_digits(text, precision - scale)
-    return rounded or Decimal(0)
-
-
-def _too_many_digits(text: str, most: int) -> str:
-    return f"{text[:_SHOWN]} has more than {most} digits before the point"
+    number, whole = Decimal(text), kind.precision - kind.scale
+    if number.adjusted() <= whole:  # one that is far larger would get as many digits
+        number = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _WIDE)
+    if number and number.adjusted() >= whole:
+        return f"{text[:_SHOWN]} has more than {whole} digits before the point"
+    return number or Decimal(0)
 
 
 def misread_decimal(token: bytes) -> str | None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Final
 
@@ -20,15 +19,15 @@ import pyarrow as pa
 
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
-from airflow_provider.streaming.json.spark_decimals import misread_decimal
+from airflow_provider.streaming.json.spark_decimals import decimal_of, misread_decimal
 from airflow_provider.streaming.json.spark_times import misread_time
+from airflow_provider.streaming.json.types import decimal_type
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
 _SHOWN: Final = 40
 _BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER: Final = re.compile(rb"-?\d{1,20}")
 _OPENED_BY: Final = {"ARRAY": b"[", "MAP": b"{", "STRUCT": b"{"}
-_DECIMAL: Final = re.compile(r"DECIMAL\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)")
 _HOURS: Final = 24
 _DAY_CHARS: Final = len("2026-01-31")
 
@@ -121,26 +120,11 @@ def _why(kind: SqlType, token: bytes) -> str | None:
             return is_none
         half = 2 ** (_BITS[kind.name] - 1)
         return None if -half <= int(token) < half else f"{int(token)} is out of its range"
+    if (decimal := decimal_type(kind.text)) is not None:
+        found = decimal_of(token, decimal)
+        return found if isinstance(found, str) else None
     check = _CHECKS.get(kind.name)
-    return is_none if check is not None and not check(kind, token) else _too_many_digits(kind, token)
-
-
-def _too_many_digits(kind: SqlType, token: bytes) -> str | None:
-    found = _DECIMAL.fullmatch(kind.text)
-    if found is None:
-        return None
-    digits = int(found[1]) - int(found[2] or 0)
-    number = Decimal(_text(token))
-    if number == 0 or number.adjusted() < digits:
-        return None
-    return f"{_text(token)[:_SHOWN]} has more than {digits} digits before the point"
-
-
-def _is_decimal(_: SqlType, token: bytes) -> bool:
-    try:
-        return token[:1] not in b"tf[{" and Decimal(_text(token)).is_finite()
-    except InvalidOperation:
-        return False
+    return is_none if check is not None and not check(kind, token) else None
 
 
 def _is_float(token: bytes) -> bool:
@@ -174,7 +158,6 @@ _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
     "BOOLEAN": lambda _, token: token in (b"true", b"false"),
     "DOUBLE": lambda _, token: _is_float(token),
     "FLOAT": lambda _, token: _is_float(token),
-    "DECIMAL": _is_decimal,
     "DATE": _is_time,
     "TIMESTAMP": _is_time,
     "TIMESTAMP_NTZ": _is_time,

@@ -22,7 +22,7 @@ _NAMES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.date32(): "DATE",
 }
-_MOST_DIGITS: Final = 38
+MOST_DIGITS: Final = 38
 """Of Spark's decimals; a mean is kept with more."""
 _ARROW: Final = {name: kind for kind, name in _NAMES.items() if kind != pa.large_string()} | {
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
@@ -37,7 +37,7 @@ def json_type(kind: pa.DataType) -> str | None:
     if pa.types.is_timestamp(kind):
         return "TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP"
     if pa.types.is_decimal(kind):
-        return f"DECIMAL({min(kind.precision, _MOST_DIGITS)},{kind.scale})"
+        return f"DECIMAL({min(kind.precision, MOST_DIGITS)},{kind.scale})"
     if pa.types.is_list(kind):
         element = json_type(kind.value_type)
         return None if element is None else f"ARRAY<{element}>"
@@ -54,6 +54,13 @@ def arrow_type(ddl: str) -> pa.DataType | None:
     return _arrow_type(columns["value"]) if columns is not None and list(columns) == ["value"] else None
 
 
+def decimal_type(ddl: str) -> pa.Decimal128Type | None:
+    """The type of a DECIMAL in Spark DDL, in upper case, with its digits or without; None for another."""
+    if not ddl.startswith("DECIMAL"):
+        return None
+    return arrow_type("DECIMAL(10,0)" if ddl == "DECIMAL" else ddl)
+
+
 def _arrow_type(kind: SqlType) -> pa.DataType | None:
     if kind.name in ("ARRAY", "STRUCT"):
         inner = [_arrow_type(one) for one in kind.elements or kind.fields.values()]
@@ -62,7 +69,7 @@ def _arrow_type(kind: SqlType) -> pa.DataType | None:
         return pa.list_(inner[0]) if kind.elements else pa.struct(list(zip(kind.fields, inner, strict=True)))
     if (digits := _DECIMAL.fullmatch("".join(kind.text.split()))) is not None:
         precision, scale = int(digits[1]), int(digits[2] or 0)
-        return pa.decimal128(precision, scale) if scale <= precision <= 38 and precision else None
+        return pa.decimal128(precision, scale) if scale <= precision <= MOST_DIGITS and precision else None
     return _ARROW.get(kind.name)
 
 
