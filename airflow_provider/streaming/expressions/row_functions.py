@@ -29,7 +29,7 @@ _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _NO_TEXT: Final = "\ufffd".encode()
-_LEAST_LONG: Final = 2.0**63
+_ABOVE_BIGINT: Final = 2.0**63
 
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
@@ -62,45 +62,45 @@ def _is_in(value: Values, among: Sequence[str | int], null_among: bool) -> Value
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def _refuse_zero(divisor: Values, left: Values) -> None:
-    """Where there is something to divide."""
-    if pc.any(pc.and_(pc.equal(divisor, 0), pc.is_valid(left))).as_py():
-        raise pa.ArrowInvalid("a division by zero")
+def _refuse(lacks: Callable[..., Values], value: Values, *others: Any) -> None:
+    """Where there is a value of which a function has none (`LACKING`)."""
+    if pc.any(pc.and_(lacks(value, *others), pc.is_valid(value))).as_py():
+        raise pa.ArrowInvalid("a value is lacking")
 
 
 def _quotient(left: Values, right: Values) -> Values:
     """Of DOUBLE."""
-    _refuse_zero(right, left)
+    _refuse(_by_zero, left, right)
     return pc.divide(left, right)
 
 
 def _whole_quotient(left: Values, right: Values) -> Values:
     """Of BIGINT, towards zero."""
-    _refuse_zero(right, left)
+    _refuse(_by_zero, left, right)
     return pc.divide_checked(left, pc.if_else(pc.equal(right, 0), pa.scalar(1, pa.int64()), right))
 
 
 def _remainder(left: Values, right: Values) -> Values:
     """Of integers; it has the sign of the dividend."""
-    _refuse_zero(right, left)
+    _refuse(_by_zero, left, right)
     one = pa.scalar(1, right.type)
     # By -1 the least number would overflow; what is left is that of 1.
     divisor = pc.if_else(pc.or_(pc.equal(right, 0), pc.equal(right, -1)), one, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
-def _integers(value: Values, bits: int) -> Values:
+def _integers(value: Values, kind: pa.DataType) -> Values:
     """Of texts; null for one that is no integer of this type."""
-    bound = 2 ** (bits - 1)
-    coded = _array(value).dictionary_encode()
+    bound = 2 ** (kind.bit_width - 1)
+    coded = value.dictionary_encode()
     read = [None if text is None else _integer(text, bound) for text in coded.dictionary.to_pylist()]
-    return pa.array(read, _integer_type(bits)).take(coded.indices)
+    return pa.array(read, kind).take(coded.indices)
 
 
-def _all_integers(value: Values, bits: int) -> Values:
+def _all_integers(value: Values, kind: pa.DataType) -> Values:
     """Of texts that are integers of this type."""
-    found = _integers(value, bits)
-    if found.null_count > _array(value).null_count:
+    found = _integers(value, kind)
+    if found.null_count > value.null_count:
         raise pa.ArrowInvalid("a text that is no integer")
     return found
 
@@ -111,23 +111,15 @@ def _integer(text: str, bound: int) -> int | None:
     return number if number is not None and -bound <= number < bound else None
 
 
-def _integer_type(bits: int) -> pa.DataType:
-    return pa.int32() if bits == 32 else pa.int64()
-
-
-def _whole(value: Values, bits: int) -> Values:
+def _whole(value: Values, kind: pa.DataType) -> Values:
     """Of DOUBLE, without what is behind the point."""
+    _refuse(_whole_is_out, value, kind)
     cut = pc.trunc(value)
-    if pc.any(_beyond(cut, *_whole_range(bits))).as_py():
-        raise pa.ArrowInvalid("a number out of range")
-    top = pc.equal(cut, _LEAST_LONG)
-    found = pc.cast(pc.if_else(top, 0.0, cut), _integer_type(bits))
-    return pc.if_else(top, pa.scalar(2**63 - 1, pa.int64()), found) if bits == 64 else found
-
-
-def _whole_range(bits: int) -> tuple[float, float]:
-    """The greatest BIGINT is none of DOUBLE: what is one more is taken for it."""
-    return -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - (1 if bits == 32 else 0)
+    if kind != pa.int64():
+        return pc.cast(cut, kind)
+    # The greatest BIGINT is none of DOUBLE: what is one more is taken for it.
+    top = pc.equal(cut, _ABOVE_BIGINT)
+    return pc.if_else(top, pa.scalar(2**63 - 1, kind), pc.cast(pc.if_else(top, 0.0, cut), kind))
 
 
 def _decimal(value: Values, kind: pa.DataType) -> Values:
@@ -191,14 +183,10 @@ def text_of(value: Values) -> Values:
     kind = value.type
     if pa.types.is_timestamp(kind):
         # Without the zone, and without zeros at the end of the fraction.
-        return pc.replace_substring_regex(pc.replace_substring(iso_times(_array(value)), "T", " "), r"\.?0*Z$", "")
+        return pc.replace_substring_regex(pc.replace_substring(iso_times(value), "T", " "), r"\.?0*Z$", "")
     if pa.types.is_decimal(kind):
-        return plain_decimals(_array(value))
+        return plain_decimals(value)
     return pc.cast(value, pa.string())
-
-
-def _array(value: Values) -> pa.Array:
-    return pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
 
 
 def _composite_key(*parts: Values) -> Values:
@@ -267,7 +255,7 @@ def _time_of(units: Values, us: int) -> Values:
 
 def _times(texts: Values) -> Values:
     """Of texts; null for one that is no time."""
-    return timestamps(_array(texts))[0]
+    return timestamps(texts)[0]
 
 
 _PLACES: Final = {"MM": -22, "dd": -19, "HH": -16, "mm": -13, "ss": -10}
@@ -276,7 +264,7 @@ _PLACES: Final = {"MM": -22, "dd": -19, "HH": -16, "mm": -13, "ss": -10}
 
 def _formatted(times: Values, pattern: Sequence[str]) -> Values:
     """By the parts of a pattern of ``date_format``: ``yyyy``, two letters of `_PLACES`, or signs."""
-    texts = iso_times(_array(times))
+    texts = iso_times(times)
     pieces = []
     for part in pattern:
         if part == "yyyy":
@@ -416,9 +404,9 @@ def _beyond(value: Values, least: float, greatest: float) -> Values:
     return pc.invert(pc.and_(pc.greater_equal(value, least), pc.less_equal(value, greatest)))
 
 
-def _whole_is_out(value: Values, bits: int) -> Values:
-    least, greatest = _whole_range(bits)
-    return _beyond(pc.trunc(value), least, greatest)
+def _whole_is_out(value: Values, kind: pa.DataType) -> Values:
+    above = 2.0 ** (kind.bit_width - 1)
+    return _beyond(pc.trunc(value), -above, above if kind == pa.int64() else above - 1)
 
 
 LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
@@ -432,7 +420,7 @@ LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
     "divide": [(_by_zero, _ZERO)],
     "remainder": [(_by_zero, _ZERO)],
     "div": [(_by_zero, _ZERO), (_quotient_is_out, _OUT_OF_RANGE)],
-    "to_integer": [(lambda text, bits: pc.is_null(_integers(text, bits)), _NO_INTEGER)],
+    "to_integer": [(lambda text, kind: pc.is_null(_integers(text, kind)), _NO_INTEGER)],
     "element": [(lambda parts, at: pc.less_equal(pc.list_value_length(parts), at), _FEWER)],
     "time_of": [(lambda units, us: _beyond(units, -(2**63 // us), (2**63 - 1) // us), _NO_TIME)],
 }

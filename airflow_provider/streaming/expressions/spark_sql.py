@@ -38,7 +38,6 @@ _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
 _DIGITS_OF: Final = {INT: 10, BIGINT: 20}
 """Of the DECIMAL that Spark makes of an integer."""
-_BITS: Final = {INT: 32, BIGINT: 64}
 _TYPES: Final = {"TEXT": STRING, "INT": INT, "BIGINT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN}
 """By sqlglot's names for Spark's."""
 _INTEGERS: Final = (INT, BIGINT)
@@ -391,7 +390,7 @@ class _Reader:
         if node.args.get("safe"):
             if value.kind != STRING or to not in _INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
-            return Call("to_integer_or_null", (value,), to, (_BITS[to],))
+            return Call("to_integer_or_null", (value,), to, (arrow_of(to),))
         made = _as(value, to)
         if isinstance(made, Literal) and made.kind in _INTEGERS:
             return _CastLiteral(made.value, made.kind)
@@ -753,11 +752,11 @@ def _as(value: Expression, kind: str) -> Expression:
         case (("INT" | "BIGINT" | "BOOLEAN" | "TIMESTAMP"), "STRING"):
             return Call("to_text", (value,), kind)
         case ("STRING", ("INT" | "BIGINT")):
-            return Call("to_integer", (value,), kind, (_BITS[kind],))
+            return Call("to_integer", (value,), kind, (arrow_of(kind),))
         case ("BIGINT", "INT"):
             return Call("to_int", (value,), kind)
         case ("DOUBLE", ("INT" | "BIGINT")):
-            return Call("to_whole", (value,), kind, (_BITS[kind],))
+            return Call("to_whole", (value,), kind, (arrow_of(kind),))
         case (("INT" | "BOOLEAN"), "BIGINT"):
             return Call("to_bigint", (value,), kind)
         case (("INT" | "BIGINT"), "DOUBLE"):

@@ -303,7 +303,7 @@ def _typed(text: Column, kind: str) -> Expression:
     if kind == TIMESTAMP:
         return Call("to_time_or_null", (text,), kind)
     if kind in (INT, BIGINT):
-        return Call("to_integer_or_null", (text,), kind, (arrow_of(kind).bit_width,))
+        return Call("to_integer_or_null", (text,), kind, (arrow_of(kind),))
     if kind in (BOOLEAN, DOUBLE) or kind.startswith("DECIMAL"):
         return Call("read_again", (text,), kind, (arrow_of(kind),))
     raise LeftToSparkError(f"a key of the type {kind}")

@@ -381,12 +381,7 @@ class StatefulJob:
     def description(self) -> JobDescription:
         """Its stages, topics and stores, without Spark or Kafka; partitions as far as the job itself says them."""
         described = describe_stages(self.application_id, self.stages, self.error_policy.topic, self.store_kinds)
-        left = left_to_spark(self)
-        stages = tuple(
-            dataclasses.replace(stage, rows=f"by Spark: {left[stage.number]}") if stage.number in left else stage
-            for stage in described.stages
-        )
-        return dataclasses.replace(described, stages=stages, rows=lineage_of(self.sinks))
+        return dataclasses.replace(described, rows=lineage_of(self.sinks))
 
     def describe(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """Its stages, topics and stores, for people, without Spark or Kafka.
@@ -404,4 +399,10 @@ class StatefulJob:
         }
         if format not in formats:
             raise ConfigurationError(f"describe() got {format!r}: choose one of {', '.join(map(repr, formats))}.")
-        return formats[format](self.description())
+        # What stages behind internal topics get is known once the job is compiled, which nobody else needs for this.
+        described, left = self.description(), left_to_spark(self)
+        stages = tuple(
+            dataclasses.replace(stage, rows=f"by Spark: {left[stage.number]}") if stage.number in left else stage
+            for stage in described.stages
+        )
+        return formats[format](dataclasses.replace(described, stages=stages))

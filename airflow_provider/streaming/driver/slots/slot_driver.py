@@ -284,18 +284,20 @@ class SlotDriver:
             self._pause()
 
     def _find_lost(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, LostInput]:
-        topic, partitions = self._source_of(tasks).topic, [task.partition for task in tasks]
-        return lost_input(tasks, self._earliest_offsets(topic, partitions), self._latest_offsets(topic, partitions))
+        return lost_input(tasks, *self._ends_of_logs(tasks))
 
     def _overlap(self, tasks: Mapping[TaskId, int | None]) -> Mapping[TaskId, int | None]:
         try:
-            topic, partitions = self._source_of(tasks).topic, [task.partition for task in tasks]
-            earliest, latest = self._earliest_offsets(topic, partitions), self._latest_offsets(topic, partitions)
-            return with_overlap(tasks, earliest, latest)
+            return with_overlap(tasks, *self._ends_of_logs(tasks))
         except StatefulStreamsError as error:
             # It saves work, and no more: the query finds out by itself what the brokers do.
             log.info("slot %d: the source's offsets are not known: %s", self._slot, error)
             return tasks
+
+    def _ends_of_logs(self, tasks: Collection[TaskId]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """By partition, the first offset that the tasks' source still has, and the one after its last."""
+        topic, partitions = self._source_of(tasks).topic, [task.partition for task in tasks]
+        return self._earliest_offsets(topic, partitions), self._latest_offsets(topic, partitions)
 
     def _source_of(self, tasks: Iterable[TaskId]) -> SourceSpec:
         """The source of tasks of one stage."""

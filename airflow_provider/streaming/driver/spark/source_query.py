@@ -292,14 +292,20 @@ def _where_needed(value: Column) -> Column:
     """Null in a row that was dropped or does not decode: there a division, a cast or a sum has nothing to fail for."""
     from pyspark.sql import functions as F
 
-    return F.when(F.col("__filtered").isNull() & F.col("__corrupt").isNull(), value)
+    return F.when(_live(), value)
+
+
+def _live() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col("__filtered").isNull() & F.col("__corrupt").isNull()
 
 
 def _marked(rows: DataFrame, dropped: Column, number: int) -> DataFrame:
     """The rows, each with the number of the first step that drops it; a corrupt one is dropped by none."""
     from pyspark.sql import functions as F
 
-    mark = F.when(F.col("__filtered").isNull() & dropped & F.col("__corrupt").isNull(), F.lit(number))
+    mark = F.when(_live() & dropped, F.lit(number))
     return rows.withColumn("__filtered", F.coalesce(F.col("__filtered"), mark))
 
 
@@ -331,10 +337,10 @@ def _generated(selected: Selected) -> Column:
     """A row for each element. Of a row that is dropped or corrupt already, one, whatever its elements."""
     from pyspark.sql import functions as F
 
-    elements = f"CASE WHEN __filtered IS NULL AND __corrupt IS NULL THEN {selected.expression} END"
+    elements = _where_needed(F.expr(selected.expression))
     if selected.generator == "explode":
-        return F.expr(f"posexplode_outer({elements})").alias(_PLACE, *selected.names)
-    return F.expr(f"explode_outer({elements})").alias(*selected.names)
+        return F.posexplode_outer(elements).alias(_PLACE, *selected.names)
+    return F.explode_outer(elements).alias(*selected.names)
 
 
 def _composite(rows: DataFrame, names: Sequence[str]) -> Column:

@@ -266,3 +266,27 @@ def test_text_that_nobody_needs_is_looked_at_all_the_same() -> None:
     assert part.columns["n"] == whole.columns["n"]
     assert part.bad.keys() == whole.bad.keys()
     assert len(whole.bad) > len(STRANGE) / 2
+
+
+@pytest.mark.parametrize(
+    ("token", "number", "why"),
+    [
+        (b"2.345", "2.35", ""),
+        (b'"-2.345"', "-2.35", ""),
+        (b"1e2", "100.00", ""),
+        (b"-0.004", "0.00", ""),
+        (b"999.995", None, "column 'a' is DECIMAL(5,2), and 999.995 has more than 3 digits before the point"),
+        (b'"1,5"', None, "column 'a' is '1,5': a comma is no part of a number in JSON"),
+        (b'1,"a":true', None, "column 'a' is DECIMAL(5,2), and true is none"),
+    ],
+)
+def test_decimal_is_rounded_half_up_or_its_column_is_named(token: bytes, number: str | None, why: str) -> None:
+    decoder = JsonDecoder.of("a DECIMAL(5, 2)")
+    assert decoder is not None
+
+    decoded = decoder.decode(pa.chunked_array([[b'{"a":' + token + b"}"]], pa.binary()))
+
+    (found,) = decoded.columns["a"].to_pylist()
+    assert (None if found is None else str(found)) == number
+    assert decoded.bad.get(0, "").startswith(why)
+    assert bool(decoded.bad) == bool(why)
