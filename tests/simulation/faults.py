@@ -14,9 +14,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError
 
 from tests.simulation import product
-from tests.simulation.job import APPLICATION, DELETED_AT, SINK
+from tests.simulation.job import APPLICATION, DELETED_AT, SINK, Oracle
 from tests.simulation.kernel import Process
 from tests.simulation.product import FailPoint
+from tests.simulation.spark import SOURCE
 
 _SHORT: Final = (0.3, 1.0, 4.0)
 _LONG: Final = (6.0, 12.0, 35.0)
@@ -386,10 +387,14 @@ class Faults:
         if log.open and fault.what not in _CONTROL:
             self._kernel.after(0.002, lambda: None if self._healed else self._unclean_leader(fault))
             return
-        log.no_leader_until = self._kernel.now + fault.seconds
-        log.cut(1 + fault.target)
         if fault.what == "assignment":
             self._world.judge.forget_assignments()
+        self._cut(at, 1 + fault.target, fault.seconds)
+
+    def _cut(self, at: tuple[str, int], count: int, seconds: float) -> None:
+        log = self._world.broker.log(at, led=False)
+        log.no_leader_until = self._kernel.now + seconds
+        log.cut(count)
         self._world.judge.cut(at)
 
     def _cut_changelog(self, fault: Fault) -> None:
@@ -401,7 +406,8 @@ class Faults:
 
     def _cut_source(self, fault: Fault) -> None:
         """A source's new leader has not got what tasks may have read, or processed; others come in its place."""
-        self._world.cut_source(fault.target % self._world.partitions, 1 + fault.target % 5, fault.seconds)
+        if isinstance(self._world.oracle, Oracle):
+            self._cut((SOURCE, fault.target % self._world.partitions), 1 + fault.target % 5, fault.seconds)
 
     def _new_coordinator(self, fault: Fault) -> None:
         self._world.broker.no_coordinator_until = self._kernel.now + fault.seconds

@@ -200,6 +200,8 @@ class Judge:
         """A new leader lacks what was acknowledged: a task goes on from the last commit that is left."""
         number, log = self._of_changelog.get(at), self._world.broker.log(at, led=False)
         self._repeats |= number is not None or at[0] == SINK or at in self._world.sources
+        if at in self._world.sources and isinstance(self._oracle, Oracle):
+            self._oracle.cut(at[1], log.end)
         if number is None:
             return
         left = [r.value for r in log.records if r.key == COMMIT_KEY and r.state == "committed" and r.value]

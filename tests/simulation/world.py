@@ -159,16 +159,6 @@ class World:
         found = self.broker.append((SOURCE, partition), key, value)
         assert found == offset
 
-    def cut_source(self, partition: int, count: int, seconds: float) -> None:
-        """The newest records of a source are gone; who has processed them goes on behind where they ended."""
-        if not isinstance(self.oracle, Oracle):
-            return
-        log = self.broker.log((SOURCE, partition), led=False)
-        log.no_leader_until = self.kernel.now + seconds
-        log.cut(count)
-        self.oracle.cut(partition, log.end)
-        self.judge.cut((SOURCE, partition))
-
     @property
     def sources_of_workers(self) -> dict[int, WorkerSource]:
         """By stage, the source that its workers read; none where Spark does."""
