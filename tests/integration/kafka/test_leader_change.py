@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from airflow_provider.changelog.reader import ChangelogEnds, ChangelogReader
 from airflow_provider.control.topics.reader import ControlReader
@@ -80,8 +80,9 @@ def test_log_that_was_cut_and_has_grown_past_what_was_read_says_where(tmp_path: 
         topic = NewTopic(TOPIC, 1, replica_assignment=[[2, 3]], config=settings)
         admin.create_topics([topic])[TOPIC].result(60)
 
-        def partition() -> Any:
-            return admin.list_topics(TOPIC, 30).topics[TOPIC].partitions[0]
+        def partition() -> PartitionMetadata:
+            # A broker may not have heard yet of what the controller has made: it knows no partition then.
+            return admin.list_topics(TOPIC, 30).topics[TOPIC].partitions.get(0, PartitionMetadata())
 
         wait_until(lambda: partition().isrs == [2, 3], 120, "both copies")
         write(seeds, 10)
