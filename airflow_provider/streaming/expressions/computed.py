@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.expressions.expression import Call, Case, Expression, arrow_of
-from airflow_provider.streaming.expressions.row_functions import LACKING, Values
+from airflow_provider.streaming.expressions.row_functions import LACKING
+from airflow_provider.streaming.expressions.time_functions import Values
 
 Columns = Mapping[str, pa.Array]
 
 _ALL_PARTS: Final = frozenset({"concat", "json_object", "composite_key", "latest", "is_null"})
 """Functions of which Spark computes all arguments, whatever the first ones are; of others none behind a null."""
-_RIGHT_FIRST: Final = frozenset({"divide", "div", "remainder"})
+_RIGHT_FIRST: Final = frozenset({"divide", "divide_decimals", "div", "remainder"})
 _NO_REASON: Final = pa.nulls(1, pa.string())[0]
 
 

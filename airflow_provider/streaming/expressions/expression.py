@@ -1,6 +1,6 @@
 """Expressions over decoded columns, computed by pyarrow as Spark 4 computes them.
 
-An expression has one of the types of `JsonDecoder`, is a DECIMAL, or the BINARY of a record without a schema. Which
+An expression has one of the types of `JsonDecoder`, or is the BINARY of a record without a schema. Which
 expressions there are, and of which types, `spark_sql` decides; a random test holds both to Spark. For some values some
 have none, as where integers overflow: `computed` says of which rows.
 Source: Spark 4.2, ``sql/catalyst/expressions`` (``predicates``, ``arithmetic``, ``conditionalExpressions``, ``Cast``).
@@ -11,18 +11,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.expressions.row_functions import FUNCTIONS, LACKING, Values
-from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, WINDOW_TYPE
+from airflow_provider.streaming.expressions.row_functions import FUNCTIONS, LACKING
+from airflow_provider.streaming.expressions.time_functions import Values
+from airflow_provider.streaming.json.json_decoder import PLAIN, WINDOW, WINDOW_TYPE, JsonField
 from airflow_provider.streaming.json.types import arrow_type
 
-STRING, INT, BIGINT, DOUBLE, BOOLEAN, TIMESTAMP = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"
+STRING, INT, BIGINT, DOUBLE, BOOLEAN = "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN"
+TIMESTAMP, DATE = "TIMESTAMP", "DATE"
 BINARY: Final = "BINARY"
 _ARROW: Final[Mapping[str, pa.DataType]] = {**PLAIN, BINARY: pa.binary(), WINDOW: WINDOW_TYPE}
 
@@ -34,11 +37,25 @@ def arrow_of(kind: str) -> pa.DataType:
     return found
 
 
+@cache
+def fields_of(kind: str) -> Mapping[str, str]:
+    """The types of a STRUCT's fields, or of a window's, by name; none for another type."""
+    if kind == WINDOW:
+        return {"start": TIMESTAMP, "end": TIMESTAMP}
+    inner = JsonField("", kind).inner
+    return {} if inner is None else {field.name: field.kind for field in inner.fields}
+
+
+def is_of_time(kind: str) -> bool:
+    """Whether it has points in time, which have a text by a session's zone."""
+    return kind == TIMESTAMP or any(map(is_of_time, fields_of(kind).values()))
+
+
 class Expression(ABC):
     """One value for each row.
 
     Attributes:
-        kind: its type: one of `JsonDecoder`'s, BINARY, or a DECIMAL with its digits.
+        kind: its type: one of `JsonDecoder`'s, or BINARY.
     """
 
     kind: str
@@ -82,7 +99,7 @@ class Column(Expression):
 class Literal(Expression):
     """The same value in every row; None for null."""
 
-    value: str | int | float | bool | Decimal | None
+    value: str | int | float | bool | Decimal | date | None
     kind: str
 
     def of(self, columns: Mapping[str, pa.Array]) -> Values:

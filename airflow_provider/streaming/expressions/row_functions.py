@@ -9,18 +9,16 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.expressions import letters
+from airflow_provider.streaming.expressions import letters, time_functions
+from airflow_provider.streaming.expressions.time_functions import Values
 from airflow_provider.streaming.json.json_rows import iso_times, plain_decimals
-from airflow_provider.streaming.json.spark_times import TIMESTAMP, timestamps
-
-Values = Any
-"""A `pa.Array`, or a `pa.Scalar` for the same value in every row."""
 
 _NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas at the import
 _INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
@@ -30,6 +28,8 @@ _ESCAPED: Final = r'["\\\x00-\x1f]'
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _NO_TEXT: Final = "\ufffd".encode()
 _ABOVE_BIGINT: Final = 2.0**63
+_LONG: Final = Context(prec=120, rounding=ROUND_DOWN)
+_FIRST_ROUNDED: Final = Decimal(1).scaleb(-39)
 
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
@@ -72,6 +72,26 @@ def _quotient(left: Values, right: Values) -> Values:
     """Of DOUBLE."""
     _refuse(_by_zero, left, right)
     return pc.divide(left, right)
+
+
+def _quotient_of_decimals(left: Values, right: Values, kind: pa.DataType) -> Values:
+    """Rounded half up twice, as Spark does it: behind 39 digits, and to its type."""
+    _refuse(_by_zero, left, right)
+    unit, found = Decimal(1).scaleb(-kind.scale), list[Decimal | None]()
+    for number, by in _pairs(left, right):
+        if number is None or by is None:
+            found.append(None)
+            continue
+        exact = _LONG.divide(number, by).quantize(_FIRST_ROUNDED, ROUND_HALF_UP, _LONG)
+        found.append(exact.quantize(unit, ROUND_HALF_UP, _LONG))
+    return pa.array(found, kind)
+
+
+def _pairs(left: Values, right: Values) -> Iterator[tuple[Any, Any]]:
+    """Of which one may be the same in every row."""
+    count = len(right) if isinstance(left, pa.Scalar) else len(left)
+    both = (pa.repeat(one, count) if isinstance(one, pa.Scalar) else one for one in (left, right))
+    return zip(*(one.to_pylist() for one in both), strict=True)
 
 
 def _whole_quotient(left: Values, right: Values) -> Values:
@@ -181,6 +201,8 @@ def _extracted(value: Values, pattern: str, group: str) -> Values:
 def text_of(value: Values) -> Values:
     """Plain values as Spark casts them to STRING in a session of UTC. Not DOUBLE, which each Java writes otherwise."""
     kind = value.type
+    if pa.types.is_date32(kind):
+        return iso_times(value)
     if pa.types.is_timestamp(kind):
         # Without the zone, and without zeros at the end of the fraction.
         return pc.replace_substring_regex(pc.replace_substring(iso_times(value), "T", " "), r"\.?0*Z$", "")
@@ -228,62 +250,6 @@ def _json_value(value: Values) -> Values:
     return pc.binary_join_element_wise(pa.scalar('"'), value, pa.scalar('"'), pa.scalar(""))
 
 
-# -- times -------------------------------------------------------------------------------------------------------------
-
-
-def event_ms(times: Values) -> Values:
-    """Epoch ms of what may be an event time: of microseconds the earlier millisecond, of a window its last moment."""
-    if pa.types.is_struct(times.type):
-        return pc.subtract(event_ms(pc.struct_field(times, "end")), 1)
-    if pa.types.is_integer(times.type):
-        return times
-    return _units(times, 1_000)
-
-
-def _units(times: Values, us: int) -> Values:
-    """Of so many microseconds each since 1970, the earlier one."""
-    since, unit = times.cast(pa.int64()), pa.scalar(us, pa.int64())
-    found = pc.divide(since, unit)
-    before = pc.less(pc.subtract(since, pc.multiply(found, unit)), 0)
-    return pc.subtract(found, before.cast(pa.int64()))
-
-
-def _time_of(units: Values, us: int) -> Values:
-    """The point in time so many units after 1970."""
-    return pc.multiply_checked(units, pa.scalar(us, pa.int64())).cast(TIMESTAMP)
-
-
-def _times(texts: Values) -> Values:
-    """Of texts; null for one that is no time."""
-    return timestamps(texts)[0]
-
-
-_PLACES: Final = {"MM": -22, "dd": -19, "HH": -16, "mm": -13, "ss": -10}
-"""Where they begin in a time in ISO 8601 with microseconds and a Z, from its end."""
-
-
-def _formatted(times: Values, pattern: Sequence[str]) -> Values:
-    """By the parts of a pattern of ``date_format``: ``yyyy``, two letters of `_PLACES`, or signs."""
-    texts = iso_times(times)
-    pieces = []
-    for part in pattern:
-        if part == "yyyy":
-            pieces.append(pc.utf8_slice_codeunits(texts, 0, -23))
-        elif part in _PLACES:
-            pieces.append(pc.utf8_slice_codeunits(texts, _PLACES[part], _PLACES[part] + 2))
-        else:
-            pieces.append(pa.scalar(part))
-    return pc.binary_join_element_wise(*pieces, pa.scalar(""))
-
-
-def _date_part(times: Values, part: str) -> Values:
-    return pc.cast(pc.utf8_ltrim(_formatted(times, [part]), "+"), pa.int32())
-
-
-def _time_part(part: Callable[[Values], Values]) -> Callable[[Values], Values]:
-    return lambda times: pc.cast(part(times), pa.int32())
-
-
 FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "and": pc.and_kleene,
     "or": pc.or_kleene,
@@ -307,6 +273,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "negate_integer": pc.negate_checked,
     "abs_integer": pc.abs_checked,
     "divide": _quotient,
+    "divide_decimals": _quotient_of_decimals,
     "div": _whole_quotient,
     "remainder": _remainder,
     "like": pc.match_like,
@@ -334,22 +301,25 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "to_decimal": _decimal,
     "to_integer": _all_integers,
     "to_integer_or_null": _integers,
-    "to_time_or_null": _times,
+    "to_time_or_null": time_functions.times_of,
+    "to_date": time_functions.date_of,
+    "to_date_or_null": time_functions.dates_of,
+    "read_date": time_functions.all_dates,
     "to_whole": _whole,
     "read_again": pc.cast,
     "composite_key": _composite_key,
     "json_object": lambda *values: _json_object(*values[:-1], names=values[-1]),
-    "event_ms": event_ms,
+    "event_ms": time_functions.event_ms,
     "latest": pc.max_element_wise,
-    "start": lambda window: pc.struct_field(window, "start"),
-    "end": lambda window: pc.struct_field(window, "end"),
-    "time_of": _time_of,
-    "unix_seconds": functools.partial(_units, us=1_000_000),
-    "date_format": _formatted,
-    "date_part": _date_part,
-    "hour": _time_part(pc.hour),
-    "minute": _time_part(pc.minute),
-    "second": _time_part(pc.second),
+    "field": pc.struct_field,
+    "time_of": time_functions.time_of,
+    "unix_seconds": functools.partial(time_functions.units, us=1_000_000),
+    "date_format": time_functions.formatted,
+    "date_trunc": time_functions.truncated,
+    "date_part": time_functions.date_part,
+    "hour": time_functions.time_part(pc.hour),
+    "minute": time_functions.time_part(pc.minute),
+    "second": time_functions.time_part(pc.second),
 }
 
 # -- values that there are not ----------------------------------------------------------------------------------------
@@ -359,6 +329,7 @@ _ZERO: Final = "it divides by zero"
 _NO_INTEGER: Final = "a text is no integer, or out of its type's range"
 _FEWER: Final = "there are fewer parts"
 _NO_TIME: Final = "a time is out of range"
+_NO_DATE: Final = "a text is no date"
 
 Lacks = Callable[..., pa.Array]
 
@@ -419,8 +390,11 @@ LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
     "to_whole": [(_whole_is_out, _OUT_OF_RANGE)],
     "divide": [(_by_zero, _ZERO)],
     "remainder": [(_by_zero, _ZERO)],
+    "divide_decimals": [(lambda left, right, _: _by_zero(left, right), _ZERO)],
     "div": [(_by_zero, _ZERO), (_quotient_is_out, _OUT_OF_RANGE)],
     "to_integer": [(lambda text, kind: pc.is_null(_integers(text, kind)), _NO_INTEGER)],
+    "read_date": [(lambda text: pc.is_null(time_functions.dates_of(text)), _NO_DATE)],
+    "date_trunc": [(time_functions.begins_before_all, _NO_TIME)],
     "element": [(lambda parts, at: pc.less_equal(pc.list_value_length(parts), at), _FEWER)],
     "time_of": [(lambda units, us: _beyond(units, -(2**63 // us), (2**63 - 1) // us), _NO_TIME)],
 }

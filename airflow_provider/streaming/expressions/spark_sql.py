@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -17,6 +18,7 @@ from airflow_provider.streaming.expressions.expression import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INT,
     STRING,
@@ -27,8 +29,10 @@ from airflow_provider.streaming.expressions.expression import (
     Expression,
     Literal,
     arrow_of,
+    fields_of,
 )
-from airflow_provider.streaming.json.json_decoder import WINDOW
+from airflow_provider.streaming.expressions.time_functions import TRUNCATED
+from airflow_provider.streaming.json.spark_times import date_days, timestamp_us
 from airflow_provider.streaming.json.types import MOST_DIGITS
 from airflow_provider.streaming.terms.sql_text import calls_in
 
@@ -38,7 +42,15 @@ _NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
 _DIGITS_OF: Final = {INT: 10, BIGINT: 20}
 """Of the DECIMAL that Spark makes of an integer."""
-_TYPES: Final = {"TEXT": STRING, "INT": INT, "BIGINT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN}
+_TYPES: Final = {
+    "TEXT": STRING,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "DOUBLE": DOUBLE,
+    "BOOLEAN": BOOLEAN,
+    "DATE": DATE,
+    "TIMESTAMPTZ": TIMESTAMP,
+}
 """By sqlglot's names for Spark's."""
 _INTEGERS: Final = (INT, BIGINT)
 _NUMBERS: Final = (*_INTEGERS, DOUBLE)
@@ -51,14 +63,14 @@ _SIDE_BY_SIDE: Final = re.compile(r"'\s*'")
 _CAST_AS: Final = re.compile(r"\bas\s+([^(),]*)\)", re.IGNORECASE)
 _WORDS: Final = frozenset({
     "abs", "and", "between", "case", "cast", "char_length", "character_length", "coalesce", "concat", "contains",
-    "date_format", "day", "dayofmonth", "decimal", "div", "else", "endswith", "hour", "if", "ifnull", "in", "is",
-    "isnotnull", "isnull", "length", "like", "lower", "ltrim", "minute", "month", "not", "nullif", "nvl", "or",
-    "regexp_extract", "replace", "rlike", "rtrim", "second", "split", "startswith", "struct", "substr", "substring",
-    "then", "timestamp_millis", "timestamp_seconds", "to_json", "trim", "try_cast", "unix_millis", "unix_seconds",
-    "upper", "when", "year",
+    "date_format", "date_trunc", "day", "dayofmonth", "decimal", "div", "else", "endswith", "hour", "if", "ifnull",
+    "in", "is", "isnotnull", "isnull", "length", "like", "lower", "ltrim", "minute", "month", "not", "nullif", "nvl",
+    "or", "regexp_extract", "replace", "rlike", "rtrim", "second", "split", "startswith", "struct", "substr",
+    "substring", "then", "timestamp_millis", "timestamp_seconds", "to_date", "to_json", "trim", "try_cast",
+    "unix_millis", "unix_seconds", "upper", "when", "year",
 })  # fmt: skip
 """What may stand before a bracket."""
-_TYPE_WORDS: Final = frozenset(["bigint", "boolean", "double", "int", "integer", "long", "string"])
+_TYPE_WORDS: Final = frozenset(["bigint", "boolean", "date", "double", "int", "integer", "long", "string"])
 _FOREIGN: Final = re.compile(
     r"~|\b(?:isnull|notnull)\b(?!\s*\()|\b(?:asymmetric|symmetric|leading|trailing|both|for|from|escape)\b"
     r"|(?<!is)\s+not\s+null\b|(?:^|[(,=<>+*/%-]|\b(?:and|or|not|then|else|when|in|like|between|case))\s*\+",
@@ -83,9 +95,11 @@ _OF_TIME: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = {"timestamp_millis": 1_000, "timestamp_seconds": 1_000_000}
 """Of what a function takes, in microseconds."""
 _SINCE: Final = {"unix_millis": "event_ms", "unix_seconds": "unix_seconds"}
-_NOT_IN_JSON: Final = (BINARY, DOUBLE, TIMESTAMP)
+_NOT_IN_JSON: Final = (BINARY, DOUBLE, TIMESTAMP, DATE)
 _MOST_DEPTH: Final = 60
 """Of what stands in what: pickling and computing go down as deep."""
+_LEAST_SCALE: Final = 6
+"""Of a quotient of DECIMAL."""
 _MOST_SCALE: Final = 6
 """Behind more digits Java writes a DECIMAL with an exponent."""
 
@@ -107,8 +121,8 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     Raises:
         LeftToSparkError: it has something that only Spark can compute, or that Spark refuses.
     """
-    if kinds.get(text) == WINDOW:
-        return Column(text, WINDOW)
+    if fields_of(kinds.get(text, "")):
+        return Column(text, kinds[text])
     return _read(text, kinds, lambda reader, tree: _typed(reader.read(tree)))
 
 
@@ -166,7 +180,7 @@ def _dialect() -> Any:
     """Spark's, with the functions by their names that sqlglot turns into something else."""
     from sqlglot.dialects import Spark
 
-    names = {"date_format", "regexp_extract", *_TIME_PARTS, *_OF_TIME, *_SINCE}
+    names = {"date_format", "date_trunc", "to_date", "regexp_extract", *_TIME_PARTS, *_OF_TIME, *_SINCE}
     others = {name: made for name, made in Spark.Parser.FUNCTIONS.items() if name.lower() not in names}
 
     class Plain(Spark):  # type: ignore[misc]  # sqlglot's are made when it is imported
@@ -260,12 +274,13 @@ class _Reader:
         return self.read(node.this)
 
     def column(self, node: Any) -> Expression:
-        name, of = node.this.name, node.table
-        if of and self._kinds.get(of) == WINDOW and name in ("start", "end"):
-            return Call(name, (Column(of, WINDOW),), TIMESTAMP)
-        if of or self._kinds.get(name, WINDOW) == WINDOW:
+        name, *fields = [part.name for part in node.parts]
+        found: Expression = Column(name, self._kinds.get(name, _NULL))
+        for field in fields:
+            found = Call("field", (found,), fields_of(found.kind).get(field, _NULL), (field,))
+        if found.kind == _NULL or fields_of(found.kind):
             raise LeftToSparkError(f"{node.sql('spark')!r}, which is no column of a plain type")
-        return Column(name, self._kinds[name])
+        return found
 
     def literal(self, node: Any) -> Expression:
         text = node.this
@@ -337,8 +352,8 @@ class _Reader:
     def quotient(self, node: Any) -> Expression:
         left, right = self.whole(node.this), self.whole(node.expression)
         numbers = {left.kind, right.kind}
-        if DOUBLE not in numbers and not numbers <= set(_INTEGERS):
-            raise LeftToSparkError("a quotient of DECIMAL")
+        if DOUBLE not in numbers and any(map(_digits, numbers)):
+            return _of_decimals("divide", (left, right))
         return Call("divide", (_as(left, DOUBLE), _as(right, DOUBLE)), DOUBLE)
 
     def whole_quotient(self, node: Any) -> Expression:
@@ -387,6 +402,8 @@ class _Reader:
 
     def cast(self, node: Any) -> Expression:
         to, value = _cast_to(node), _typed(self.read(node.this))
+        if to in (DATE, TIMESTAMP) and isinstance(value, Literal) and value.kind == STRING:
+            return _moment(str(value.value), to)
         if node.args.get("safe"):
             if value.kind != STRING or to not in _INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
@@ -466,6 +483,8 @@ class _Reader:
             return self._extract(*parts)
         if name == "date_format" and len(parts) == 2:
             return self._format(*parts)
+        if name == "date_trunc" and len(parts) == 2:
+            return self._truncated(*parts)
         if len(parts) != 1:
             raise LeftToSparkError(f"{name}()")
         value = _typed(self.whole(parts[0]))
@@ -478,7 +497,9 @@ class _Reader:
             return Call(_SINCE[name], (value,), BIGINT)
         if value.kind == TIMESTAMP and name in _OF_TIME:
             return Call(name, (value,), INT)
-        if value.kind == TIMESTAMP and name in _TIME_PARTS:
+        if name == "to_date":
+            return _as(value, DATE)
+        if value.kind in (TIMESTAMP, DATE) and name in _TIME_PARTS:
             return Call("date_part", (value,), INT, (_TIME_PARTS[name],))
         raise LeftToSparkError(f"{name}()")
 
@@ -488,6 +509,11 @@ class _Reader:
         if not letters or letters - _TIME_LETTERS or "".join(parts) != _text(pattern):
             raise LeftToSparkError(f"date_format() by {_text(pattern)!r}")
         return Call("date_format", (_of(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
+
+    def _truncated(self, unit: Any, time: Any) -> Expression:
+        if (known := _text(unit).upper()) not in TRUNCATED:
+            raise LeftToSparkError(f"date_trunc() to {_text(unit)!r}")
+        return Call("date_trunc", (_of(self.read(time), TIMESTAMP),), TIMESTAMP, (known,))
 
     def _extract(self, text: Any, pattern: Any, group: Any) -> Expression:
         named, number = _pattern_found(_text(pattern)), self._whole_number(group)
@@ -517,7 +543,7 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
     name: (frozenset(known.split()), make)
     for names, known, make in (
         ("Paren", "this", _Reader.paren),
-        ("Column", "this table", _Reader.column),
+        ("Column", "this table db catalog", _Reader.column),
         ("Literal", "this is_string", _Reader.literal),
         ("Boolean", "this", _Reader.truth),
         ("Null", "", _Reader.null),
@@ -595,6 +621,19 @@ def _integer(value: int) -> Literal:
     raise LeftToSparkError(f"the number {value}")
 
 
+def _moment(text: str, kind: str) -> Literal:
+    """A literal of that point in time, or of that day."""
+    since = date_days(text) if kind == DATE else timestamp_us(text)
+    try:
+        if since is not None and kind == DATE:
+            return Literal(date(1970, 1, 1) + timedelta(days=since), kind)
+        if since is not None:
+            return Literal(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since), kind)
+    except OverflowError:
+        pass  # Python's years end with 9999
+    raise LeftToSparkError(f"{text!r} as a {kind}")
+
+
 def _text(node: Any) -> str:
     if type(node).__name__ != "Literal" or not node.is_string:
         raise LeftToSparkError("a pattern that is no literal")
@@ -667,6 +706,10 @@ def _of_decimals(function: str, values: Sequence[Expression]) -> Expression:
     if len(made) == 1:
         return Call(function, tuple(made), made[0].kind)
     (left, left_scale), (right, right_scale) = sizes
+    if function == "divide":
+        scale = max(_LEAST_SCALE, left_scale + right + 1)
+        kind = _decimal_kind(left - left_scale + right_scale + scale, scale)
+        return Call("divide_decimals", tuple(made), kind, (arrow_of(kind),))
     if function == "multiply":
         kind = _decimal_kind(left + right + 1, left_scale + right_scale)
     else:
@@ -749,8 +792,12 @@ def _as(value: Expression, kind: str) -> Expression:
     if of is not None and kind == STRING:
         return Call("to_text", (value,), kind)
     match value.kind, kind:
-        case (("INT" | "BIGINT" | "BOOLEAN" | "TIMESTAMP"), "STRING"):
+        case (("INT" | "BIGINT" | "BOOLEAN" | "TIMESTAMP" | "DATE"), "STRING"):
             return Call("to_text", (value,), kind)
+        case ("TIMESTAMP", "DATE"):
+            return Call("to_date", (value,), kind)
+        case ("STRING", "DATE"):
+            return Call("read_date", (value,), kind)
         case ("STRING", ("INT" | "BIGINT")):
             return Call("to_integer", (value,), kind, (arrow_of(kind),))
         case ("BIGINT", "INT"):

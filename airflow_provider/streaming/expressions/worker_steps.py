@@ -16,6 +16,7 @@ from airflow_provider.streaming.expressions.expression import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INT,
     STRING,
@@ -24,6 +25,8 @@ from airflow_provider.streaming.expressions.expression import (
     Column,
     Expression,
     arrow_of,
+    fields_of,
+    is_of_time,
 )
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
 from airflow_provider.streaming.json.json_decoder import WINDOW, Decoded, JsonDecoder, JsonField
@@ -183,7 +186,7 @@ def _expressions(step: _Mark | _Columns | _Explode) -> Collection[Expression]:
 
 
 def _is_of_time(expression: Expression) -> bool:
-    return expression.kind in (TIMESTAMP, WINDOW) or any(map(_is_of_time, expression.parts))
+    return is_of_time(expression.kind) or any(map(_is_of_time, expression.parts))
 
 
 def _why(known: pa.Array | None, lacking: pa.Array | None, of: str) -> pa.Array | None:
@@ -293,7 +296,7 @@ def _column(name: str, kinds: Mapping[str, str]) -> Column:
 
 
 def _key_part(column: Column) -> Expression:
-    if column.kind in (BINARY, DOUBLE, WINDOW):
+    if column.kind in (BINARY, DOUBLE) or fields_of(column.kind):
         raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 
@@ -302,6 +305,8 @@ def _typed(text: Column, kind: str) -> Expression:
     """A key's text as what it was made of."""
     if kind == TIMESTAMP:
         return Call("to_time_or_null", (text,), kind)
+    if kind == DATE:
+        return Call("to_date_or_null", (text,), kind)
     if kind in (INT, BIGINT):
         return Call("to_integer_or_null", (text,), kind, (arrow_of(kind),))
     if kind in (BOOLEAN, DOUBLE) or kind.startswith("DECIMAL"):

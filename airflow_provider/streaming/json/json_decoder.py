@@ -24,8 +24,16 @@ import pyarrow.compute as pc
 from airflow_provider.error_text import bounded
 from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
 from airflow_provider.streaming.json.spark_decimals import decimal_of, decimals, misread_decimal
-from airflow_provider.streaming.json.spark_times import TIMESTAMP, misread_time, timestamp_us, timestamps
+from airflow_provider.streaming.json.spark_times import (
+    TIMESTAMP,
+    dates,
+    misread_date,
+    misread_time,
+    timestamp_us,
+    timestamps,
+)
 from airflow_provider.streaming.json.types import decimal_type, json_type
+from airflow_provider.streaming.terms.sql_type import parts_of
 
 PLAIN: Final[Mapping[str, pa.DataType]] = {
     "STRING": pa.string(),
@@ -34,6 +42,7 @@ PLAIN: Final[Mapping[str, pa.DataType]] = {
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": TIMESTAMP,
+    "DATE": pa.date32(),
 }
 """By a type that is decoded here, Arrow's."""
 WINDOW: Final = "WINDOW"
@@ -53,13 +62,17 @@ _PYTHON: Final[dict[str, Any]] = {
     "DOUBLE": float,
     "BOOLEAN": bool,
     "TIMESTAMP": str | int,
+    "DATE": str,
     WINDOW: _Bounds,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
 # A Python name is what the rows' classes can have; two underscores begin what rows have for themselves.
 _NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
-_FIELD: Final = re.compile(rf"\s*({_NAME.pattern})\s+(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)\s*")
-_BETWEEN_FIELDS: Final = re.compile(r",(?![^()]*\))")
+_FIELD: Final = re.compile(
+    rf"\s*({_NAME.pattern})(?:\s*:\s*|\s+)(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?|STRUCT\s*<.*>)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_STRUCT: Final = re.compile(r"STRUCT\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _RANGE: Final = {"BIGINT": 2**63, "INT": 2**31}
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _LONGEST_INTEGER: Final = 20
@@ -81,20 +94,38 @@ class JsonField:
     """A field of the value.
 
     Args:
-        kind: Spark's type (`plain_kind`), or `WINDOW`.
+        kind: Spark's type (`decoded_kind`), or `WINDOW`.
     """
 
     name: str
     kind: str
 
     @cached_property
+    def inner(self) -> JsonDecoder | None:
+        """The decoder of its values, of a STRUCT."""
+        found = _STRUCT.fullmatch(self.kind)
+        return None if found is None else JsonDecoder.of(found[1])
+
+    @cached_property
     def decimal(self) -> pa.Decimal128Type | None:
         """Its type, of a DECIMAL."""
         return decimal_type(self.kind)
 
+    @cached_property
+    def is_token(self) -> bool:
+        """Whether its JSON is read later."""
+        return self.decimal is not None or self.inner is not None
 
-def plain_kind(text: str) -> str | None:
-    """A type of Spark's that is decoded here: one of `PLAIN`, or a DECIMAL with its digits; None for another."""
+
+def decoded_kind(text: str) -> str | None:
+    """A type of Spark's that is decoded here; None for another.
+
+    One of `PLAIN`, a DECIMAL with its digits, or a STRUCT of such.
+    """
+    if (struct := _STRUCT.fullmatch(text)) is not None:
+        inner = JsonDecoder.of(struct[1])
+        fields = None if inner is None else ", ".join(f"{field.name}: {field.kind}" for field in inner.fields)
+        return f"STRUCT<{fields}>" if fields else None
     name, bracket, digits = text.upper().partition("(")
     kind = _ALIASES.get(name.strip(), name.strip())
     if kind != "DECIMAL":
@@ -133,10 +164,10 @@ class JsonDecoder:
 
     @classmethod
     def of(cls, schema: str) -> JsonDecoder | None:
-        """The decoder for a schema in Spark DDL, or None when it has more than plain types, or a name twice."""
+        """The decoder for a schema in Spark DDL, or None when it has other types, or a name twice."""
         # Of records that are only counted nothing but the key goes on: their schema has no field.
-        parts = [_FIELD.fullmatch(part) for part in _BETWEEN_FIELDS.split(schema)] if schema else []
-        fields = [JsonField(f[1], kind) for f in parts if f is not None and (kind := plain_kind(f[2])) is not None]
+        parts = [_FIELD.fullmatch(part) for part in parts_of(schema)] if schema else []
+        fields = [JsonField(f[1], kind) for f in parts if f is not None and (kind := decoded_kind(f[2])) is not None]
         return cls.of_fields(fields) if len(fields) == len(parts) else None
 
     @classmethod
@@ -166,8 +197,12 @@ class JsonDecoder:
         for field in self.fields:
             if field.kind == "TIMESTAMP":
                 read[field.name] = self._times(field, rows, bad, values)
+            elif field.kind == "DATE":
+                read[field.name] = self._dates(field, rows, bad, values)
             elif field.kind == WINDOW:
                 read[field.name] = self._windows(field, rows, bad)
+            elif field.inner is not None:
+                read[field.name] = self._structs(field, field.inner, rows, bad, values)
             elif field.decimal is not None:
                 read[field.name] = self._decimals(field, field.decimal, rows, bad, values)
         if read and bad:
@@ -196,6 +231,24 @@ class JsonDecoder:
             bad |= {at: misfit(field.name, field.kind, "is none") for at in none if at not in bad}
         missing = pa.array([one is None for one in given], pa.bool_())
         return pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE), mask=missing)
+
+    def _structs(
+        self,
+        field: JsonField,
+        inner: JsonDecoder,
+        rows: Sequence[Any],
+        bad: dict[int, str],
+        values: pa.ChunkedArray,
+    ) -> pa.Array:
+        """Objects; `bad` gets the rows of those that are none."""
+        tokens = [bytes(getattr(row, field.name)) for row in rows]
+        given = pa.array([None if token == b"null" else token for token in tokens], pa.binary())
+        found = inner.decode(pa.chunked_array([given]))
+        for at, why in found.bad.items():
+            bad.setdefault(at, _within(field, why))
+        self._look_at_several(field, values, bad, _no_struct)
+        columns = {one.name: found.columns[one.name] for one in inner.fields}
+        return pa.StructArray.from_arrays(list(columns.values()), names=list(columns), mask=given.is_null())
 
     def _decimals(
         self,
@@ -249,6 +302,16 @@ class JsonDecoder:
             found = pc.if_else(_at(numbers, len(rows)), micros.cast(TIMESTAMP), found)
         return found
 
+    def _dates(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
+        """Days; `bad` gets the rows of those that are none."""
+        given = [getattr(row, field.name) for row in rows]
+        found, none = dates(pa.array(given, pa.string()))
+        for at in none:
+            if (why := _no_date(field, json.dumps(given[at], ensure_ascii=False).encode())) is not None:
+                bad.setdefault(at, why)
+        self._look_at_several(field, values, bad, _no_date)
+        return found
+
     def _one(self, value: bytes | None, at: int, bad: dict[int, str]) -> Any:
         if value is None:
             return self._row()
@@ -282,8 +345,8 @@ class JsonDecoder:
 
     @cached_property
     def _row(self) -> Callable[..., Any]:
-        fields = [(f.name, _PYTHON[f.kind] | None, None) for f in self.fields if f.decimal is None]
-        tokens = [(f.name, msgspec.Raw, msgspec.Raw(b"null")) for f in self.fields if f.decimal is not None]
+        fields = [(f.name, _PYTHON[f.kind] | None, None) for f in self.fields if not f.is_token]
+        tokens = [(f.name, msgspec.Raw, msgspec.Raw(b"null")) for f in self.fields if f.is_token]
         return msgspec.defstruct("Row", [*fields, *tokens], gc=False, kw_only=True)
 
     @cached_property
@@ -308,6 +371,22 @@ def _no_time(field: JsonField, token: bytes) -> str | None:
     return None
 
 
+def _no_date(field: JsonField, token: bytes) -> str | None:
+    if (wrong := misread_date(token)) is not None:
+        return f"column {field.name!r} {wrong}"
+    return None if token[:1] == b'"' else misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode()} is none")
+
+
+def _no_struct(field: JsonField, token: bytes) -> str | None:
+    assert field.inner is not None
+    why = field.inner.decode(pa.chunked_array([[token]], pa.binary())).bad.get(0)
+    return None if why is None else _within(field, why)
+
+
+def _within(field: JsonField, why: str) -> str:
+    return f"in the column {field.name!r}: {why}"
+
+
 def _no_decimal(field: JsonField, token: bytes) -> str | None:
     if (wrong := misread_decimal(token)) is not None:
         return f"column {field.name!r} {wrong}"
@@ -329,11 +408,13 @@ def _at(indices: Collection[int], count: int) -> pa.Array:
 
 
 def _converted(field: JsonField, token: bytes) -> Any:
-    if field.decimal is not None:
+    if field.is_token:
         return msgspec.Raw(token)
     if token == b"null":
         return None
     first = token[:1]
+    if field.kind == "DATE" and first == b'"':
+        return json.loads(token)
     if field.kind == "TIMESTAMP" and (first == b'"' or (_INTEGER.fullmatch(token) and len(token) <= _LONGEST_INTEGER)):
         return json.loads(token)
     if field.kind == WINDOW:

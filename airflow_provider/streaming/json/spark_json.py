@@ -20,7 +20,7 @@ import pyarrow as pa
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
 from airflow_provider.streaming.json.json_text import raw_fields
 from airflow_provider.streaming.json.spark_decimals import decimal_of, misread_decimal
-from airflow_provider.streaming.json.spark_times import misread_time
+from airflow_provider.streaming.json.spark_times import misread_date, misread_time
 from airflow_provider.streaming.json.types import decimal_type
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 
@@ -45,7 +45,7 @@ class SparkJson:
     def misread(self, values: pa.ChunkedArray) -> dict[int, str]:
         """By index, the column that would be read as nobody wrote it; a value that is no JSON is left out.
 
-        Fields within a ``STRUCT``, ``ARRAY`` or ``MAP`` are not looked at.
+        What an ``ARRAY`` or a ``MAP`` holds is not looked at.
         """
         if not self._checks:
             return {}
@@ -68,8 +68,12 @@ class SparkJson:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         for at, (name, check) in enumerate(self._checks):
-            if (wrong := check(bytes(getattr(fields, f"f{at}")))) is not None:
-                return f"column {name!r} {wrong}"
+            tokens = [bytes(getattr(fields, f"f{at}"))]
+            if value.count(f'"{name}"'.encode()) > 1:
+                # The last one counts, and all of one name have to be right.
+                tokens = [token for other, token in raw_fields(value) if other == name]
+            if (wrong := next(filter(None, map(check, tokens)), None)) is not None:
+                return wrong
         return None
 
     @cached_property
@@ -78,7 +82,8 @@ class SparkJson:
 
     @cached_property
     def _checks(self) -> list[tuple[str, Callable[[bytes], str | None]]]:
-        return [(name, _MISREAD[kind.name]) for name, kind in self._types.items() if kind.name in _MISREAD]
+        found = ((name, _check(name, kind)) for name, kind in self._types.items())
+        return [(name, check) for name, check in found if check is not None]
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -90,6 +95,16 @@ class SparkJson:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
         return {"schema": self.schema}
+
+
+def _check(name: str, kind: SqlType) -> Callable[[bytes], str | None] | None:
+    """Says how a column's token would be misread; None where it never is."""
+    if (of := _MISREAD.get(kind.name)) is not None:
+        return lambda token: None if (wrong := of(token)) is None else f"column {name!r} {wrong}"
+    inner = SparkJson(kind.text.partition("<")[2][:-1]) if kind.fields else None
+    if inner is None or not inner._checks:  # noqa: SLF001
+        return None
+    return lambda token: None if (wrong := inner._misread(token)) is None else f"in the column {name!r}: {wrong}"  # noqa: SLF001
 
 
 def _within(types: Mapping[str, SqlType], value: bytes, path: str = "") -> list[tuple[str, SqlType, bytes]]:
@@ -165,4 +180,4 @@ _CHECKS: Final[dict[str, Callable[[SqlType, bytes], bool]]] = {
 }
 
 
-_MISREAD: Final = {"DECIMAL": misread_decimal, "TIMESTAMP": misread_time}
+_MISREAD: Final = {"DECIMAL": misread_decimal, "TIMESTAMP": misread_time, "DATE": misread_date}

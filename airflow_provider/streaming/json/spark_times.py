@@ -1,7 +1,7 @@
-"""Times in texts, as Spark's ``from_json`` reads a TIMESTAMP in a session of UTC.
+"""Times and dates in texts, as Spark's ``from_json`` reads a TIMESTAMP in a session of UTC, and a DATE.
 
-Source: Spark 4.2, ``SparkDateTimeUtils.parseTimestampString``, ``stringToTimestamp`` and ``getZoneId``; Java's
-``ZoneId.of``.
+Source: Spark 4.2, ``SparkDateTimeUtils.parseTimestampString``, ``stringToTimestamp``, ``stringToDate`` and
+``getZoneId``; Java's ``ZoneId.of``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _TIME: Final = re.compile(
     r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?",
     re.DOTALL,
 )
+_DATE: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL
+)
+_PLAIN_DATE: Final = r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}$"
 _ONE_HOUR: Final = re.compile(r"([+-])([0-9]):")
 _ONE_MINUTE: Final = re.compile(r"([+-])([0-9]{2}):([0-9])$")
 _OFFSET: Final = re.compile(
@@ -42,7 +46,8 @@ _MOST_OFFSET_S: Final = 18 * 3600
 _LEAST: Final = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
 """What is meant where it is not said."""
 _CYCLE_YEARS: Final = 400
-_CYCLE_S: Final = 146_097 * 86_400
+_DAY_S: Final = 86_400
+_CYCLE_S: Final = 146_097 * _DAY_S
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,6 +65,27 @@ def timestamps(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     found = pa.array(read, pa.int64()).take(coded.indices)
     bad = pc.and_(pc.is_valid(texts), pc.is_null(found))
     return found.cast(TIMESTAMP), np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+
+
+def dates(texts: pa.Array) -> tuple[pa.Array, list[int]]:
+    """Texts as days, and the indices of those that are none, which are null."""
+    if pc.all(pc.fill_null(pc.match_substring_regex(texts, _PLAIN_DATE), True)).as_py():
+        try:
+            return texts.cast(pa.date32()), []
+        except pa.ArrowInvalid:
+            pass  # such as the 31st of February
+    coded = texts.dictionary_encode()
+    read = [None if text is None else date_days(text) for text in coded.dictionary.to_pylist()]
+    found = pa.array(read, pa.int32()).take(coded.indices)
+    bad = pc.and_(pc.is_valid(texts), pc.is_null(found))
+    return found.cast(pa.date32()), np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+
+
+def misread_date(token: bytes) -> str | None:
+    """A text of a DATE that is no date: Spark would take one without its GMT, and a number for days since 1970."""
+    if token[:1] != b'"' or date_days(text := str(msgspec.json.decode(token))) is not None:
+        return None
+    return f"is {shown(text)}, which is no date"
 
 
 def misread_time(token: bytes) -> str | None:
@@ -94,19 +120,21 @@ def shown(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def date_days(text: str) -> int | None:
+    """A text as days since 1970; None where it is no date."""
+    found = _DATE.fullmatch(text.strip(_AROUND))
+    seconds = None if found is None else _seconds(found)
+    days = None if seconds is None else seconds // _DAY_S
+    return days if days is not None and -(2**31) <= days < 2**31 else None
+
+
+@lru_cache(maxsize=4096)
 def timestamp_us(text: str) -> int | None:
     """A text as microseconds since 1970; None where it is no time."""
     found = _TIME.fullmatch(text.strip(_AROUND))
-    if found is None:
+    seconds = None if found is None else _seconds(found)
+    if found is None or seconds is None:
         return None
-    # Python's years are 1 to 9999, and the calendar comes again after 400.
-    cycles, year = divmod(int(found["year"]) - 2_000, _CYCLE_YEARS)
-    month, day, hour, minute, second = (int(found[name] or least) for name, least in _LEAST.items())
-    try:
-        moment = datetime(2_000 + year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:
-        return None
-    seconds = cycles * _CYCLE_S + (moment - _EPOCH) // timedelta(seconds=1)
     micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
     if found["zone"] is not None:
         ahead = _offset_s(found["zone"].strip(_AROUND_ZONE))
@@ -115,6 +143,19 @@ def timestamp_us(text: str) -> int | None:
         seconds -= ahead
     us = seconds * 1_000_000 + micros
     return us if -(2**63) <= us < 2**63 else None
+
+
+def _seconds(found: re.Match[str]) -> int | None:
+    """A date, with or without a time of day, in seconds since 1970; None where there is no such day or time."""
+    # Python's years are 1 to 9999, and the calendar comes again after 400.
+    cycles, year = divmod(int(found["year"]) - 2_000, _CYCLE_YEARS)
+    given = found.groupdict()
+    month, day, hour, minute, second = (int(given.get(name) or least) for name, least in _LEAST.items())
+    try:
+        moment = datetime(2_000 + year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    return cycles * _CYCLE_S + (moment - _EPOCH) // timedelta(seconds=1)
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider.streaming.expressions.expression import DOUBLE, TIMESTAMP
+from airflow_provider.streaming.expressions.expression import DOUBLE, TIMESTAMP, fields_of, is_of_time
 from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import TIMES, RawDecoder, SteppedDecoder
-from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField, plain_kind
+from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField, decoded_kind
 from airflow_provider.streaming.planner.stage_plan import StagePlan
 from airflow_provider.streaming.terms.sql_type import SqlType, parse_schema
 from airflow_provider.streaming.terms.steps import PASSED, CompositeKey, Step
@@ -53,15 +53,16 @@ def decoder_of(
     needed |= set() if time is None or time.of_record else {time.column}
     named = {name for name in needed if name is not None}
     stepped = SteppedDecoder.of(decoder, steps, named, changes=plan.changes)
-    if not session.utc and (stepped.has_times or any(one.kind in (TIMESTAMP, WINDOW) for one in decoder.fields)):
+    if not session.utc and (stepped.has_times or any(is_of_time(one.kind) for one in decoder.fields)):
         raise LeftToSparkError("a TIMESTAMP in a session of another zone than UTC")
     kinds = stepped.kinds
     if lacking := {*plan.operation.columns, *composed_of(plan)} - kinds.keys():
         raise LeftToSparkError(f"{min(lacking)!r}, which is no column of the schema")
     if time is not None and not time.of_record and kinds.get(time.column) not in TIMES:
         raise LeftToSparkError("an event time that is no column of the schema")
-    if not plan.keyed and kinds.get(plan.key, WINDOW) in (DOUBLE, WINDOW):
-        raise LeftToSparkError("a key that is a DOUBLE, a window, or no column of the schema")
+    key = kinds.get(plan.key, WINDOW)
+    if not plan.keyed and (key == DOUBLE or fields_of(key)):
+        raise LeftToSparkError("a key that is a DOUBLE, a STRUCT, or no column of the schema")
     return stepped
 
 
@@ -82,12 +83,12 @@ def _kind(kind: SqlType) -> str | None:
     """Of a column that an earlier stage wrote, where the worker takes it."""
     if [(name, inner.name) for name, inner in kind.fields.items()] == [("start", TIMESTAMP), ("end", TIMESTAMP)]:
         return WINDOW
-    return plain_kind(kind.text)
+    return decoded_kind(kind.text)
 
 
 def _other_type(schema: str) -> str:
     columns = parse_schema(schema) or {}
-    return next((f"the type {kind.text}" for kind in columns.values() if plain_kind(kind.text) is None), "its schema")
+    return next((f"the type {kind.text}" for kind in columns.values() if decoded_kind(kind.text) is None), "its schema")
 
 
 def rows_by(plan: StagePlan) -> str | None:

@@ -68,7 +68,7 @@ def parse_schema(schema: str) -> dict[str, SqlType] | None:
 
 def columns_of(schema: str) -> tuple[tuple[str, SqlType], ...] | None:
     """The columns of a schema as they are written, a repeated one too; None as in `parse_schema`."""
-    found = [_COLUMN.fullmatch(part) for part in _parts(schema)]
+    found = [_COLUMN.fullmatch(part) for part in parts_of(schema)]
     columns = tuple(
         ((column[1] or column[2]).replace("``", "`"), _type(column[3].upper(), column[4])) for column in found if column
     )
@@ -82,12 +82,12 @@ def _type(name: str, rest: str) -> SqlType:
         end = next((at for at, depth in _depths(rest) if depth == 0), len(rest) - 1)
         parameters = rest[: end + 1]
     fields = parse_schema(parameters[1:-1]) if name == "STRUCT" and parameters else None
-    held = [_TYPE.fullmatch(part) for part in _parts(parameters[1:-1])] if name in ("ARRAY", "MAP") else []
+    held = [_TYPE.fullmatch(part) for part in parts_of(parameters[1:-1])] if name in ("ARRAY", "MAP") else []
     elements = tuple(_type(part[1].upper(), part[2]) for part in held if part)
     return SqlType(name, name + parameters, fields or {}, elements)
 
 
-def _parts(schema: str) -> list[str]:
+def parts_of(schema: str) -> list[str]:
     """What commas part that stand in no brackets and no quotes."""
     parts, begin = [], 0
     for at, depth in _depths(schema):

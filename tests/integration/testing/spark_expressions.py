@@ -10,19 +10,30 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_provider.streaming.expressions.expression import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, arrow_of
+from airflow_provider.streaming.expressions.expression import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    arrow_of,
+    fields_of,
+)
 
 DECIMAL: Final = "DECIMAL(9,2)"
 KINDS: Final = {
     "s": STRING, "t": STRING, "i": INT, "j": INT, "b": BIGINT, "c": BIGINT, "d": DOUBLE, "e": DOUBLE, "p": BOOLEAN,
-    "q": BOOLEAN, "w": TIMESTAMP, "m": DECIMAL,
+    "q": BOOLEAN, "w": TIMESTAMP, "m": DECIMAL, "f": DATE,
+    "r": "STRUCT<s: STRING, i: INT, w: TIMESTAMP, r: STRUCT<f: DATE>>",
 }  # fmt: skip
 _VALUES: Final[dict[str, list[object]]] = {
     STRING: [
         None, "", "a", "A", "abc", "Abc", " x ", "\tx\n", "12", " 12 ", "+7", "-3", "12.5", "2147483648",
         "9223372036854775808", "ß", "é", "日本語", "😀a", "a%b", "a_b", "a\nb", "x'y", 'q"r', "\u00a0z\u00a0", "true",
         "aXb", "ΑΣ", "ΑΣ.Σ", "İI", "ǅ", "ŉ", "\ua7cb\u0264", "\U00010d50\U00010d70", "\U00016ea0", "a\u0301Ά", "a/b//c",
-        "k=v&id=7", "&id=",
+        "k=v&id=7", "&id=", "2026-01-31", " 2024-2-29T", "1969", "+12345-1",
     ],
     INT: [None, 0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31)],
     BIGINT: [None, 0, 1, -1, 2, 5, 1000, 2**31, 2**63 - 1, -(2**63), -(2**62), 12345678901],
@@ -32,6 +43,7 @@ _VALUES: Final[dict[str, list[object]]] = {
         None, 0, -1, 1, 999_999, 86_399_999_999, 1_700_000_000_120_000, 951_782_400_000_000, -62_135_596_800_000_001,
         253_402_300_800_000_000, 2**63 - 1, -(2**63), -62_167_219_200_000_000, 8_000_000_000_000_000_000,
     ],
+    DATE: [None, 0, -1, 1, 19_782, 11_016, -719_528, -719_529, 2_932_896, 2_932_897, -25_567, 2_000_000_000, -800_000],
     DECIMAL: [None, *map(Decimal, ("0.00", "0.01", "-0.05", "1.50", "9999999.99", "-9999999.99", "1000000.00"))],
 }  # fmt: skip
 _TAME: Final[dict[str, list[object]]] = {
@@ -43,16 +55,25 @@ _FOUND: Final = ["(&|^)id=([^&]*)", "a(b|X)", "[^a-z]+", "(a*)b?", "^(a|A)b", "=
 _FORMATS: Final = ["yyyy-MM-dd", "HH:mm", "yyyy", "dd.MM.yyyy HH:mm:ss", "yyyyMMdd"]
 _SINCE: Final = ["unix_millis", "unix_seconds"]
 _PARTS: Final = ["year", "month", "day", "dayofmonth", "hour", "minute", "second"]
+_UNITS: Final = [
+    "MILLISECOND", "second", "MINUTE", "hour", "DAY", "dd", "week", "MON", "Month", "mm", "QUARTER", "YEAR", "yyyy",
+    "yy",
+]  # fmt: skip
 _PATTERNS: Final = ["a%", "%b", "_", "%", "a_b", "%日%", "", "__", "%a%b%", "a%b"]
 
 
 def rows(chance: random.Random, number: int) -> pa.Table:
     """Rows of all columns of `KINDS`."""
     tame = _TAME if chance.random() < 0.6 else {}
-    drawn = {
-        name: [chance.choice(tame.get(kind, _VALUES[kind])) for _ in range(number)] for name, kind in KINDS.items()
-    }
-    return pa.table({name: pa.array(values, arrow_of(KINDS[name])) for name, values in drawn.items()})
+
+    def drawn(kind: str) -> pa.Array:
+        if fields := fields_of(kind):
+            inner = [drawn(one) for one in fields.values()]
+            none = pa.array([chance.random() < 0.2 for _ in range(number)])
+            return pa.StructArray.from_arrays(inner, names=list(fields), mask=none)
+        return pa.array([chance.choice(tame.get(kind, _VALUES[kind])) for _ in range(number)], arrow_of(kind))
+
+    return pa.table({name: drawn(kind) for name, kind in KINDS.items()})
 
 
 class Expressions:
@@ -90,6 +111,8 @@ class Expressions:
                 made = self._common(one, kind) + 2 * self._fractions(one, number)
             case "TIMESTAMP":
                 made = self._common(one, kind)[:5] + 3 * self._times(one)
+            case "DATE":
+                made = self._common(one, kind) + 3 * self._days(one)
             case "DECIMAL(9,2)":
                 made = 3 * self._decimals(one)
             case _:
@@ -99,16 +122,20 @@ class Expressions:
     def _leaf(self, kind: str) -> str:
         pick = self._chance.choice
         if self._chance.random() < 0.7:
-            return pick([name for name, its in KINDS.items() if its == kind])
+            fields = {STRING: "r.s", INT: "r.i", TIMESTAMP: "r.w", DATE: "r.r.f"}
+            names = [name for name, its in KINDS.items() if its == kind]
+            return pick([*names, fields[kind]] if kind in fields else names)
         literals = {
             STRING: ["''", "'a'", "'abc'", "'12'", "'%'", "'a%'", "'日本'", "' x'"],
             INT: ["0", "1", "2", "-1", "7", "100", "2147483647"],
             BIGINT: ["2147483648", "-2147483649", "9223372036854775807", "5000000000"],
             DOUBLE: ["cast(0 as double)", "cast(1 as double)", "cast(3 as double)"],
             BOOLEAN: ["true", "false"],
+            TIMESTAMP: ["TIMESTAMP '2026-01-31 12:00:00.5'", "TIMESTAMP '1969-12-31T23:00:00+01:00'"],
+            DATE: ["DATE '2026-01-31'", "DATE '0001-01-01'", "DATE '1969-12-31'"],
             DECIMAL: ["0.5", "1.25", "-0.05", ".5", "100.00", "1", "20", "0"],
         }
-        return pick(literals[kind]) if kind in literals else "w"
+        return pick(literals[kind])
 
     def _conditions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
         pick = self._chance.choice
@@ -133,21 +160,23 @@ class Expressions:
             lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} {pick(['0', '-5', '0.5', '100000', '1.555'])}",
             lambda: f"({one(DECIMAL)}) BETWEEN {pick(['0', '-1.5'])} AND ({one(INT)})",
             lambda: f"({one(TIMESTAMP)}) {pick(_COMPARISONS)} ({one(TIMESTAMP)})",
+            lambda: f"({one(DATE)}) {pick(_COMPARISONS)} ({one(DATE)})",
             lambda: f"isnull({one(STRING)})",
             lambda: f"isnotnull({one(INT)})",
             lambda: f"coalesce({one(BOOLEAN)}, {one(BOOLEAN)})",
             lambda: f"if({one(BOOLEAN)}, {one(BOOLEAN)}, {one(BOOLEAN)})",
         ]
 
-    @staticmethod
-    def _common(one: Callable[[str], str], kind: str) -> list[Callable[[], str]]:
+    def _common(self, one: Callable[[str], str], kind: str) -> list[Callable[[], str]]:
+        # What stands twice, as this does in Spark's plan, is dear to look at where it raises.
+        nullable = one if self._chance.random() < 0.2 else self._leaf
         return [
             lambda: f"coalesce({one(kind)}, {one(kind)})",
             lambda: f"CASE WHEN {one(BOOLEAN)} THEN {one(kind)} ELSE {one(kind)} END",
             lambda: f"CASE WHEN {one(BOOLEAN)} THEN {one(kind)} WHEN {one(BOOLEAN)} THEN {one(kind)} END",
             lambda: f"CASE {one(INT)} WHEN 1 THEN {one(kind)} WHEN {one(INT)} THEN NULL ELSE {one(kind)} END",
             lambda: f"if({one(BOOLEAN)}, {one(kind)}, {one(kind)})",
-            lambda: f"nullif({one(kind)}, {one(kind)})",
+            lambda: f"nullif({nullable(kind)}, {one(kind)})",
             lambda: f"nvl({one(kind)}, {one(kind)})",
         ]
 
@@ -159,7 +188,7 @@ class Expressions:
             lambda: f"{pick(['trim', 'ltrim', 'rtrim', 'lower', 'upper'])}({one(STRING)})",
             lambda: f"substring({one(STRING)}, {pick([0, 1, 2, -1, -2, -10, 5])}, {pick([0, 1, 2, 10])})",
             lambda: f"substr({one(STRING)}, {pick([0, 1, 2, -1, -3])})",
-            lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN, TIMESTAMP, DECIMAL]))} as string)",
+            lambda: f"cast({one(pick([INT, BIGINT, BOOLEAN, TIMESTAMP, DECIMAL, DATE]))} as string)",
             lambda: f"replace({one(STRING)}, '{pick(['a', '//', '日', 'b%'])}', '{pick(['', 'x', 'aa'])}')",
             lambda: f"split({one(STRING)}, '{pick(['/', 'a', '[^a-z]', 'b+'])}')[{pick([0, 0, 1, 2])}]",
             lambda: f"regexp_extract({one(STRING)}, '{pick(_FOUND)}', {pick([0, 1, 2])})",
@@ -168,7 +197,7 @@ class Expressions:
         ]
 
     def _members(self, one: Callable[[str], str]) -> list[str]:
-        kinds = [name for name, kind in KINDS.items() if kind not in (TIMESTAMP, DOUBLE)]
+        kinds = [name for name, kind in KINDS.items() if kind not in (TIMESTAMP, DOUBLE, DATE) and not fields_of(kind)]
         return [
             self._chance.choice([self._chance.choice(kinds), f"({one(STRING)}) AS x{at}", f"({one(DECIMAL)}) AS y{at}"])
             for at in range(self._chance.choice([1, 2, 3]))
@@ -178,12 +207,25 @@ class Expressions:
         return [
             lambda: f"timestamp_millis({one(BIGINT)})",
             lambda: f"timestamp_seconds({one(self._chance.choice([INT, BIGINT]))})",
+            lambda: f"date_trunc('{self._chance.choice(_UNITS)}', {one(TIMESTAMP)})",
+        ]
+
+    @staticmethod
+    def _days(one: Callable[[str], str]) -> list[Callable[[], str]]:
+        return [
+            lambda: f"to_date({one(TIMESTAMP)})",
+            lambda: f"to_date({one(STRING)})",
+            lambda: f"cast({one(TIMESTAMP)} as date)",
+            lambda: f"cast({one(STRING)} as date)",
         ]
 
     def _decimals(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
         pick = self._chance.choice
         return [
             lambda: f"({one(DECIMAL)}) {pick('+-*')} ({one(pick([DECIMAL, INT, BIGINT]))})",
+            lambda: f"({one(DECIMAL)}) / ({one(pick([DECIMAL, INT]))})",
+            lambda: f"{pick(['0.5', '3', '20'])} / ({one(DECIMAL)})",
+            lambda: f"({one(DECIMAL)}) / {pick(['0.7', '3', '-2', '0.0'])}",
             lambda: f"{pick(['0.5', '3', '-2', '0.908', '0.05'])} {pick('+-*')} ({one(DECIMAL)})",
             lambda: f"{pick(['0.5', '0.908', '-1.5'])} {pick('+-*')} ({one(pick([INT, BIGINT]))})",
             lambda: f"-({one(DECIMAL)})",
@@ -221,4 +263,9 @@ class Expressions:
         ]
         if kind == BIGINT:
             return [*made, lambda: f"({one(INT)}) div ({one(BIGINT)})", lambda: f"{pick(_SINCE)}({one(TIMESTAMP)})"]
-        return [*made, lambda: f"length({one(STRING)})", lambda: f"{pick(_PARTS)}({one(TIMESTAMP)})"]
+        return [
+            *made,
+            lambda: f"length({one(STRING)})",
+            lambda: f"{pick(_PARTS)}({one(TIMESTAMP)})",
+            lambda: f"{pick(_PARTS[:4])}({one(DATE)})",
+        ]

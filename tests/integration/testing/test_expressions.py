@@ -151,7 +151,11 @@ def tried(text: str) -> Column:
 
 def listed(values: pa.Array) -> list[Any]:
     """Times as numbers: Python has not all of them."""
-    found: list[Any] = (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    elif pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    found: list[Any] = values.to_pylist()
     return found
 
 
@@ -350,13 +354,14 @@ def test_selection_keeps_the_time_of_a_joined_row(selected: str) -> None:
 @pytest.mark.usefixtures("spark")
 def test_deletions_of_a_stream_of_changes_and_typed_keys_are_those_that_spark_makes() -> None:
     kinds = {"at": "TIMESTAMP", "cents": "DECIMAL(12,2)", "whole": "BIGINT", "small": "INT", "yes": "BOOLEAN"}
-    kinds["d"] = "DOUBLE"
+    kinds |= {"d": "DOUBLE", "day": "DATE"}
     texts = {
         "at": ["2024-02-29 12:00:00.12", "1969-12-31 23:59:59.999999", "+10000-01-01 00:00:00", "-0001-05-06 07:08:09"],
         "cents": ["0.00", "-0.05", "1234567890.12"],
         "whole": ["-9223372036854775808", "0"],
         "small": ["2147483647", "-1"],
         "yes": ["true", "false"],
+        "day": ["2024-02-29", "+10000-01-01", "-0001-05-06"],
         "d": ["1.0E10", "-0.5", "NaN", "Infinity", "4.9E-324"],
     }
     rows = [{name: texts[name][at % len(texts[name])] for name in kinds} for at in range(30)]
@@ -370,6 +375,43 @@ def test_deletions_of_a_stream_of_changes_and_typed_keys_are_those_that_spark_ma
     for name in by_worker.column_names:
         found, needed = by_worker[name].combine_chunks(), by_spark_alone[name].combine_chunks()
         assert plain(listed(found)) == plain(listed(needed)), name
+
+
+@pytest.mark.usefixtures("spark")
+def test_structs_and_days_are_those_that_spark_makes() -> None:
+    inner = "STRUCT<city: STRING, since: DATE, at: TIMESTAMP, geo: STRUCT<lat: DOUBLE, price: DECIMAL(5,2)>>"
+    schema = f"word STRING, at TIMESTAMP, home {inner}, away {inner}"
+    homes: list[Any] = [
+        None, {}, {"city": "Graz", "since": "2024-02-29", "at": "2026-01-01 10:00:00", "geo": {"lat": 1.5, "price": 1}},
+        {"city": "x", "geo": None, "at": "+10000-01-01 00:00:00"}, {"since": "1969"}, {"geo": {"price": -0.05}}, [],
+        "x", {"city": 5}, {"since": "2026-13"}, {"at": "10:00"}, {"geo": {"lat": True}}, {"geo": {"price": "1,5"}},
+    ]  # fmt: skip
+    times = ["2026-01-31 23:59:59.9", "1969-12-31 12:00:00", None]
+    given: list[bytes | None] = [
+        json.dumps(
+            {"word": "a", "at": times[at % 3], "home": home, "away": homes[(at + at // 13) % len(homes)]}
+        ).encode()
+        for at, home in enumerate(homes * 13)
+    ]
+    steps: tuple[Step, ...] = (
+        Filter("home.city IS NULL OR home.city <> 'x'", "other"),
+        WithColumn("day", "coalesce(to_date(at), away.since)"),
+        WithColumn("month", "date_trunc('MONTH', at)"),
+        WithColumn("share", "home.geo.price / 0.3"),
+        Select((Selected("*", ()), Selected("home", ("again",)), Selected("away.geo.lat", ("lat",)))),
+        CompositeKey("day,month", ("day", "month")),
+        Filter("day >= DATE '1969-01-01' OR day IS NULL", "early"),
+    )
+
+    by_worker, by_spark_alone = rows_both_ways(schema, steps, given)
+
+    assert by_worker.schema.field("home").type == by_spark_alone.schema.field("home").type
+    assert sum(map(bool, by_worker["__corrupt"].to_pylist())) > 20
+    for name in by_worker.column_names:
+        found, needed = by_worker[name].combine_chunks(), by_spark_alone[name].combine_chunks()
+        if name == "__corrupt":
+            found, needed = found.is_valid(), needed.is_valid()
+        assert found.equals(needed), name
 
 
 @pytest.mark.parametrize("generator", ["explode", "explode_outer"])

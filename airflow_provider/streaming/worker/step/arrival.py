@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider.streaming.expressions.row_functions import event_ms, text_of
+from airflow_provider.streaming.expressions.row_functions import text_of
+from airflow_provider.streaming.expressions.time_functions import event_ms
 from airflow_provider.streaming.joins.join_rows import DELETED
 from airflow_provider.streaming.json.json_text import not_json, not_text
 from airflow_provider.streaming.operations.operation import Decoder

@@ -9,7 +9,9 @@ import pytest
 
 from airflow_provider.streaming.json.spark_json import SparkJson
 
-MISREAD = SparkJson("k STRING, `the price` DEC(10,2), at TIMESTAMP, day DATE, here TIMESTAMP_NTZ, s STRING")
+MISREAD = SparkJson(
+    "k STRING, `the price` DEC(10,2), at TIMESTAMP, day DATE, here TIMESTAMP_NTZ, s STRING, home STRUCT<at: TIMESTAMP>"
+)
 
 
 def find(*values: bytes | None) -> dict[int, str]:
@@ -17,7 +19,7 @@ def find(*values: bytes | None) -> dict[int, str]:
 
 
 def test_columns_are_found_whatever_their_type_is_called() -> None:
-    strange = b'{"the price":"1,5","at":"10:00","k":"1,5","day":"10:00","here":"10:00","s":"1,5"}'
+    strange = b'{"the price":"1,5","at":"10:00","k":"1,5","day":"2024","here":"10:00","s":"1,5"}'
     price, time = strange.replace(b"1,5", b"15"), strange.replace(b'"at":"10:00"', b'"at":null')
     assert set(find(strange, price, time)) == {0, 1, 2}
     assert not find(price.replace(b'"at":"10:00"', b'"at":null'))
@@ -33,6 +35,8 @@ def test_columns_are_found_whatever_their_type_is_called() -> None:
         (b'{"the price":"1,234.50","s":"x"}', "comma"),
         (b'{"at":"10:00:00"}', "column 'at' is '10:00:00', which has no date"),
         (b'{"at":"T10:00"}', "no date"),
+        (b'{"day":"123"}', "column 'day' is '123', which is no date"),
+        (b'{"home":{"at":"10:00"}}', "in the column 'home': column 'at' is '10:00', which has no date"),
         (b'{"at":1700000000000}', "milliseconds"),
         (b'{"at":-99999999999999999999999}', "seconds since 1970"),
     ],
@@ -65,9 +69,9 @@ def test_other_values_are_left_to_spark(value: bytes) -> None:
     assert find(value) == {}
 
 
-def test_last_field_of_a_name_counts() -> None:
-    assert find(b'{"at":"10:00","at":"2024-01-01"}') == {}
-    assert list(find(b'{"at":"2024-01-01","at":"10:00"}')) == [0]
+def test_all_fields_of_a_name_have_to_be_right() -> None:
+    assert list(find(b'{"at":"10:00","at":"2024-01-01"}', b'{"at":"2024-01-01","at":"10:00"}')) == [0, 1]
+    assert find(b'{"at":"2024-01-02","at":"2024-01-01","x":{"at":"10:00"}}') == {}
 
 
 def test_it_goes_to_the_workers() -> None:

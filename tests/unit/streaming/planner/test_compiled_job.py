@@ -62,7 +62,7 @@ def test_filters_are_named_in_their_order() -> None:
         pytest.param(job_of(F.max("_source.offset")), False, id="a-column-beside-the-value"),
         pytest.param(job_of(F.count(), key="key", rows=stream("t")), False, id="no-schema"),
         pytest.param(
-            job_of(F.count(), key="k", rows=stream("t", schema="k STRING, at DATE", key="k")),
+            job_of(F.count(), key="k", rows=stream("t", schema="k STRING, at FLOAT", key="k")),
             False,
             id="a-type-that-only-spark-decodes",
         ),

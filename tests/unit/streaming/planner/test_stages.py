@@ -73,7 +73,8 @@ def test_stage_before_an_internal_topic_is_signed_with_all_that_the_one_behind_i
     [
         pytest.param(pa.int64(), "length BIGINT", True, id="plain"),
         pytest.param(pa.decimal128(12, 2), "length DECIMAL(12,2)", True, id="a-decimal"),
-        pytest.param(pa.date32(), "length DATE", False, id="spark-decodes"),
+        pytest.param(pa.float32(), "length FLOAT", False, id="spark-decodes"),
+        pytest.param(pa.date32(), "length DATE", True, id="a-date"),
         pytest.param(pa.timestamp("us", tz="UTC"), "length TIMESTAMP", True, id="a-time"),
     ],
 )
