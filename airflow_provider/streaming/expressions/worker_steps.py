@@ -136,6 +136,9 @@ class SteppedDecoder:
                     made.append(_Explode(columns, exploded.names[0], mark))
                 kinds = {name: one.kind for name, one in columns.items()}
             number += isinstance(step, (Filter, Select)) and step.name is not None
+        if fields := _fields(needed or (), kinds):
+            made.append(_Columns({name: Column(name, kind) for name, kind in kinds.items()} | fields))
+            kinds |= {name: one.kind for name, one in fields.items()}
         kinds = {name: kind for name, kind in kinds.items() if kind != BINARY and (needed is None or name in needed)}
         first, pruned = _needed(made, kinds)
         return cls(decoder.only(first) if isinstance(decoder, JsonDecoder) else decoder, pruned, kinds, changes)
@@ -179,6 +182,12 @@ class SteppedDecoder:
             filtered = pc.if_else(pc.is_valid(why), _NO_MARK, filtered)
         bad = {} if why is None else {at: why[at].as_py() for at in pc.indices_nonzero(pc.is_valid(why)).to_pylist()}
         return Decoded({name: columns[name] for name in self.kinds}, bad, filtered, rows)
+
+
+def _fields(names: Collection[str], kinds: Mapping[str, str]) -> dict[str, Expression]:
+    """Those of some names that are fields of a STRUCT, such as ``customer.city``."""
+    paths = [name for name in names if name not in kinds and name.partition(".")[0] in kinds]
+    return {name: parse_expression(name, kinds) for name in paths}
 
 
 def _expressions(step: _Mark | _Columns | _Explode) -> Collection[Expression]:
@@ -289,19 +298,21 @@ def _refuse_name(name: str, known: Mapping[str, object]) -> None:
         raise LeftToSparkError(f"{name!r}, a name that rows have for themselves")
 
 
-def _column(name: str, kinds: Mapping[str, str]) -> Column:
+def _column(name: str, kinds: Mapping[str, str]) -> Expression:
+    if field := _fields([name], kinds):
+        return field[name]
     if name not in kinds:
         raise LeftToSparkError(f"{name!r}, which is no column of a plain type")
     return Column(name, kinds[name])
 
 
-def _key_part(column: Column) -> Expression:
+def _key_part(column: Expression) -> Expression:
     if column.kind in (BINARY, DOUBLE) or fields_of(column.kind):
         raise LeftToSparkError(f"a {column.kind} as a part of a key")
     return column if column.kind == STRING else Call("to_text", (column,), STRING)
 
 
-def _typed(text: Column, kind: str) -> Expression:
+def _typed(text: Expression, kind: str) -> Expression:
     """A key's text as what it was made of."""
     if kind == TIMESTAMP:
         return Call("to_time_or_null", (text,), kind)

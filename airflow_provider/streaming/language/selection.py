@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.column_check import Columns, find_column
-from airflow_provider.streaming.terms.argument_check import check_kind
+from airflow_provider.streaming.terms.argument_check import check_kind, given_text
 from airflow_provider.streaming.terms.sql_text import (
     call_of,
     calls_in,
@@ -66,6 +66,7 @@ def selection(expressions: Sequence[object], name: str | None, known: Columns | 
 
 def filter_step(condition: str | Column, name: str | None) -> Filter:
     """The step of `filter()`; see `Stream.filter` and `Table.filter`."""
+    _refuse_no_expression("filter()", condition, '"amount > 0"')
     refuse_generator("filter()", condition)
     refuse_other_rows_needed("filter()", condition)
     return Filter(condition, name)
@@ -74,10 +75,18 @@ def filter_step(condition: str | Column, name: str | None) -> Filter:
 def column_step(name: str, expression: str | Column) -> WithColumn:
     """The step of `with_column()`; see `Stream.with_column`."""
     check_kind("with_column() got name=", name, str, 'one text, such as "half"')
+    _refuse_no_expression("with_column()", expression, '"amount / 2"')
     refuse_generator("with_column()", expression)
     refuse_other_rows_needed("with_column()", expression)
     refuse_name_of_rows("with_column() names the column", name, "Name it otherwise.")
     return WithColumn(name, expression)
+
+
+def _refuse_no_expression(where: str, given: object, example: str) -> None:
+    # Spark need not be installed where a job is written.
+    of_spark = any(base.__module__.startswith("pyspark.") for base in type(given).__mro__)
+    if not isinstance(given, str) and not of_spark:
+        raise ConfigurationError(f"{where} got {given_text(given)}: give Spark SQL as text, such as {example}.")
 
 
 def key_after(key: str | None, step: Select) -> str | None:

@@ -15,9 +15,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as S
 from pyspark.sql.utils import get_active_spark_context
 
+from airflow_provider.streaming import StatefulJob, stream, window
+from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.aggregates.windowed_aggregate import bounds_column
 from airflow_provider.streaming.expressions.computed import computed
 from airflow_provider.streaming.expressions.expression import Expression, arrow_of
@@ -41,6 +43,7 @@ from airflow_provider.streaming.terms.steps import (
     WithColumn,
 )
 from airflow_provider.streaming.worker.step.arrival import rows_by_partition
+from airflow_provider.testing import JobTester
 from airflow_provider.testing.in_memory_clients import Record
 from airflow_provider.testing.source_rows import SourceRecord, SourceRows, local_spark
 from tests.integration.testing.spark_expressions import KINDS, Expressions, rows
@@ -145,8 +148,8 @@ def tried(text: str) -> Column:
     def tree(column: Column) -> Any:
         return utils.expression(column._jc)  # noqa: SLF001
 
-    value = Column(utils.column(made.KnownNullable(tree(F.expr(text)))))
-    return Column(utils.column(made.TryEval(tree(F.struct(value.alias("v"))))))
+    value = Column(utils.column(made.KnownNullable(tree(S.expr(text)))))
+    return Column(utils.column(made.TryEval(tree(S.struct(value.alias("v"))))))
 
 
 def listed(values: pa.Array) -> list[Any]:
@@ -412,6 +415,26 @@ def test_structs_and_days_are_those_that_spark_makes() -> None:
         if name == "__corrupt":
             found, needed = found.is_valid(), needed.is_valid()
         assert found.equals(needed), name
+
+
+@pytest.mark.parametrize("by", [("home.city",), ("home.city", "k"), ("day",), ("k", "day")], ids=" and ".join)
+@pytest.mark.usefixtures("spark")
+def test_fields_and_days_are_keys_and_times_whoever_makes_the_rows(by: tuple[str, ...]) -> None:
+    schema = "k STRING, home STRUCT<city: STRING, n: INT, at: TIMESTAMP, since: DATE>"
+    orders = stream("orders", schema=schema, key="k", event_time="home.at", watermark="0 seconds")
+    found = list[Any]()
+    for steps in (orders, orders.with_column("left_to_spark", "sha2(k, 256)")):
+        results = (F.max("home.n"), F.max("home.since").alias("since"), F.count())
+        rows = steps.with_column("day", "to_date(home.at)")
+        counted = rows.group_by(*by, window("home.at", "1 day")).aggregate(*results, emit="close")
+        job = StatefulJob("app", counted.group_by(by[0]).aggregate(F.count(), F.max("since")).sink("out"))
+        with JobTester(job.on_error("skip")) as tester:
+            for at in range(30):
+                home = {"city": "xyz"[at % 3], "n": at, "at": f"2026-01-{1 + at % 9} 10:00:00", "since": f"{2000 + at}"}
+                tester.pipe_input({"k": "ab"[at % 2], "home": home if at % 7 else {}}, key="ab"[at % 2])
+            found.append([(one.key, one.value) for one in tester.read_output()])
+    assert found[0] == found[1]
+    assert len(found[0]) > 3
 
 
 @pytest.mark.parametrize("generator", ["explode", "explode_outer"])

@@ -260,7 +260,7 @@ def rows_of_source(raw: DataFrame, source: SourceSpec) -> DataFrame:
         *([] if source.event_time is None else [_event_ms(rows, source.event_time.column).alias(EVENT_MS)]),
         *carried,
         # Under the names that the operation has for them, also for a field of a struct.
-        *[F.col(name).alias(name) for name in source.columns],
+        *[_column(rows, name).alias(name) for name in source.columns],
     ).coalesce(1)
 
 
@@ -358,19 +358,27 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _column(rows: DataFrame, name: str) -> Column:
+    """A column, also one whose name has dots, or the field that is meant."""
+    from pyspark.sql import functions as F
+
+    return F.col(_quoted(name) if name in rows.columns else name)
+
+
 def _event_ms(rows: DataFrame, name: str) -> Column:
     """A row's event time, epoch ms: of microseconds the earlier millisecond, in which window bounds lie, too."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    kind = rows.select(name).schema[0].dataType
+    column = _column(rows, name)
+    kind = rows.select(column).schema[0].dataType
     if isinstance(kind, T.LongType):
-        return F.col(name)
+        return column
     if isinstance(kind, T.TimestampType):
-        return F.unix_millis(F.col(name))
+        return F.unix_millis(column)
     if isinstance(kind, T.StructType) and kind.names == ["start", "end"]:
         # As Spark's `window_time` has it: the last moment of the window, so that it lies in the larger one around it.
-        return F.unix_millis(F.col(f"{name}.end")) - 1
+        return F.unix_millis(column.getField("end")) - 1
     raise ConfigurationError(
         f"stream(event_time={name!r}) names a column of type {kind.simpleString()}: an event time is a TIMESTAMP, "
         f"milliseconds since 1970 as a BIGINT, or a window. {MAKE_TIME}"
@@ -382,7 +390,7 @@ def _key(rows: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    column = F.col(_quoted(name)) if name in rows.columns else F.col(name)
+    column = _column(rows, name)
     kind, key = rows.select(column).schema[0].dataType, column
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType, T.VariantType)):
         raise ConfigurationError(

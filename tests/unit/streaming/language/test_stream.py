@@ -96,6 +96,8 @@ def test_stream_knows_which_column_is_the_records_key(stream: Stream, key: str |
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("select-nothing", lambda: ORDERS.select(), r"select\(\) got nothing"),
     ("select-a-number", lambda: ORDERS.select(1), r"select\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
+    ("filter-a-number", lambda: ORDERS.filter(1, "x"), r"filter\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
+    ("column-of-none", lambda: ORDERS.with_column("x", None), r"with_column\(\) got None: give Spark SQL"),  # type: ignore[arg-type]
     ("no-name", lambda: ORDERS.select("amount / 2"), r"no name: end it with AS"),
     ("name-twice", lambda: ORDERS.select("amount", "1 AS Amount"), r"two columns the name 'Amount'"),
     ("name-of-all", lambda: ORDERS.select("*", "1 AS Amount"), r"'Amount', which is among the columns of '\*' already"),
