@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -31,17 +30,31 @@ from airflow_provider.streaming.expressions.expression import (
     arrow_of,
     fields_of,
 )
+from airflow_provider.streaming.expressions.spark_types import (
+    INTEGERS,
+    NULL,
+    CastLiteral,
+    LeftToSparkError,
+    alike,
+    arithmetic,
+    cast,
+    comparable,
+    compared,
+    decimal_kind,
+    digits_of,
+    fraction,
+    integer,
+    moment,
+    of_decimals,
+    of_kind,
+    scale_of,
+    typed,
+)
 from airflow_provider.streaming.expressions.time_functions import TRUNCATED
-from airflow_provider.streaming.json.spark_times import date_days, timestamp_us
-from airflow_provider.streaming.json.types import MOST_DIGITS
 from airflow_provider.streaming.terms.sql_text import calls_in
 
 Kinds = Mapping[str, str]
 
-_NULL: Final = "VOID"
-"""The type of a null of which nothing is known yet."""
-_DIGITS_OF: Final = {INT: 10, BIGINT: 20}
-"""Of the DECIMAL that Spark makes of an integer."""
 _TYPES: Final = {
     "TEXT": STRING,
     "INT": INT,
@@ -52,8 +65,6 @@ _TYPES: Final = {
     "TIMESTAMPTZ": TIMESTAMP,
 }
 """By sqlglot's names for Spark's."""
-_INTEGERS: Final = (INT, BIGINT)
-_NUMBERS: Final = (*_INTEGERS, DOUBLE)
 _TEXT: Final = re.compile(r"'[^']*'")
 _NOT_READ: Final = re.compile(r"--|/\*|!(?!=)|[{}\[\];$@?:#\"\\]")
 """What has a meaning of its own in Spark, or one that depends on its settings."""
@@ -98,18 +109,8 @@ _SINCE: Final = {"unix_millis": "event_ms", "unix_seconds": "unix_seconds"}
 _NOT_IN_JSON: Final = (BINARY, DOUBLE, TIMESTAMP, DATE)
 _MOST_DEPTH: Final = 60
 """Of what stands in what: pickling and computing go down as deep."""
-_LEAST_SCALE: Final = 6
-"""Of a quotient of DECIMAL."""
 _MOST_SCALE: Final = 6
 """Behind more digits Java writes a DECIMAL with an exponent."""
-
-
-class _CastLiteral(Literal):
-    """``CAST(5 AS BIGINT)`` or ``5L``, the same for sqlglot, which Spark types otherwise beside a DECIMAL."""
-
-
-class LeftToSparkError(Exception):
-    """The worker cannot compute it as Spark does; says what."""
 
 
 def parse_expression(text: str, kinds: Kinds) -> Expression:
@@ -123,7 +124,7 @@ def parse_expression(text: str, kinds: Kinds) -> Expression:
     """
     if fields_of(kinds.get(text, "")):
         return Column(text, kinds[text])
-    return _read(text, kinds, lambda reader, tree: _typed(reader.read(tree)))
+    return _read(text, kinds, lambda reader, tree: typed(reader.read(tree)))
 
 
 def parse_elements(text: str, kinds: Kinds) -> Expression:
@@ -208,13 +209,6 @@ def _names_column(value: Expression) -> bool:
     return isinstance(value, Column) or any(map(_names_column, value.parts))
 
 
-def _typed(value: Expression) -> Expression:
-    """Not what has a type beside another alone."""
-    if value.kind == _NULL:
-        raise LeftToSparkError("a null of no type")
-    return value
-
-
 class _Reader:
     def __init__(self, kinds: Kinds, of_two: bool) -> None:
         self._kinds, self._of_two = kinds, of_two
@@ -252,7 +246,7 @@ class _Reader:
             value = self.read(cast.this)
             if value.kind == BINARY:
                 return Call("decoded", (value,), STRING, (as_java,))
-        return _of(self.read(node), STRING)
+        return of_kind(self.read(node), STRING)
 
     def case_of(self, node: Any) -> Expression:
         return Call(type(node).__name__.lower(), (self.text(node.this, as_java=False),), STRING)
@@ -266,7 +260,7 @@ class _Reader:
 
     def alike(self, nodes: Sequence[Any]) -> list[Expression]:
         """Several of one type, cast as Spark does between numbers."""
-        return _alike([self.whole(node) for node in nodes])
+        return alike([self.whole(node) for node in nodes])
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -275,10 +269,10 @@ class _Reader:
 
     def column(self, node: Any) -> Expression:
         name, *fields = [part.name for part in node.parts]
-        found: Expression = Column(name, self._kinds.get(name, _NULL))
+        found: Expression = Column(name, self._kinds.get(name, NULL))
         for field in fields:
-            found = Call("field", (found,), fields_of(found.kind).get(field, _NULL), (field,))
-        if found.kind == _NULL or fields_of(found.kind):
+            found = Call("field", (found,), fields_of(found.kind).get(field, NULL), (field,))
+        if found.kind == NULL or fields_of(found.kind):
             raise LeftToSparkError(f"{node.sql('spark')!r}, which is no column of a plain type")
         return found
 
@@ -287,16 +281,16 @@ class _Reader:
         if node.is_string:
             return Literal(text, STRING)
         if _DIGITS.fullmatch(text) and len(text) < 20:
-            return _integer(int(text))
+            return integer(int(text))
         if _POINT.fullmatch(text) and len(text) < 16:
-            return _fraction(Decimal(text))
+            return fraction(Decimal(text))
         raise LeftToSparkError(f"the number {text}")
 
     def truth(self, node: Any) -> Expression:
         return Literal(bool(node.this), BOOLEAN)
 
     def null(self, node: Any) -> Expression:
-        return Literal(None, _NULL)
+        return Literal(None, NULL)
 
     def negation(self, node: Any) -> Expression:
         value = self.whole(node.this)
@@ -306,9 +300,9 @@ class _Reader:
                 raise LeftToSparkError("a number in brackets, negated")
             # A DECIMAL has no zero below zero.
             if isinstance(value.value, int):
-                return _integer(-value.value)
+                return integer(-value.value)
             return Literal(-value.value or Decimal(0), value.kind)
-        return _arithmetic("negate", value)
+        return arithmetic("negate", value)
 
     def denial(self, node: Any) -> Expression:
         return Call("not", (self.condition(node.this),), BOOLEAN)
@@ -318,19 +312,19 @@ class _Reader:
         return Call(type(node).__name__.lower(), (left, right), BOOLEAN)
 
     def comparison(self, node: Any) -> Expression:
-        return self._compared(type(node).__name__, node.this, node.expression)
+        return self.compared_nodes(type(node).__name__, node.this, node.expression)
 
-    def _compared(self, how: str, left: Any, right: Any) -> Expression:
-        return _compared(how, *_comparable([self.whole(left), self.whole(right)]))
+    def compared_nodes(self, how: str, left: Any, right: Any) -> Expression:
+        return compared(how, *comparable([self.whole(left), self.whole(right)]))
 
     def is_(self, node: Any) -> Expression:
         if type(node.expression).__name__ != "Null":
             raise LeftToSparkError("IS with another word than NULL")
-        return Call("is_null", (_typed(self.whole(node.this)),), BOOLEAN)
+        return Call("is_null", (typed(self.whole(node.this)),), BOOLEAN)
 
     def between(self, node: Any) -> Expression:
         value, low, high = node.this, node.args["low"], node.args["high"]
-        return Call("and", (self._compared("GTE", value, low), self._compared("LTE", value, high)), BOOLEAN)
+        return Call("and", (self.compared_nodes("GTE", value, low), self.compared_nodes("LTE", value, high)), BOOLEAN)
 
     def in_(self, node: Any) -> Expression:
         value, *among = self.alike([node.this, *node.expressions])
@@ -343,28 +337,28 @@ class _Reader:
         return Call("in", (value,), BOOLEAN, (known, len(known) < len(literals)))
 
     def like(self, node: Any) -> Expression:
-        found = Call("like", (_of(self.whole(node.this), STRING),), BOOLEAN, (_text(node.expression),))
+        found = Call("like", (of_kind(self.whole(node.this), STRING),), BOOLEAN, (_text(node.expression),))
         return Call("not", (found,), BOOLEAN) if node.args.get("negate") else found
 
     def arithmetic(self, node: Any) -> Expression:
-        return _arithmetic(_ARITHMETIC[type(node).__name__], self.whole(node.this), self.whole(node.expression))
+        return arithmetic(_ARITHMETIC[type(node).__name__], self.whole(node.this), self.whole(node.expression))
 
     def quotient(self, node: Any) -> Expression:
         left, right = self.whole(node.this), self.whole(node.expression)
         numbers = {left.kind, right.kind}
-        if DOUBLE not in numbers and any(map(_digits, numbers)):
-            return _of_decimals("divide", (left, right))
-        return Call("divide", (_as(left, DOUBLE), _as(right, DOUBLE)), DOUBLE)
+        if DOUBLE not in numbers and any(map(digits_of, numbers)):
+            return of_decimals("divide", (left, right))
+        return Call("divide", (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
 
     def whole_quotient(self, node: Any) -> Expression:
         left, right = self.whole(node.this), self.whole(node.expression)
-        if not {left.kind, right.kind} <= set(_INTEGERS):
+        if not {left.kind, right.kind} <= set(INTEGERS):
             raise LeftToSparkError("DIV of what is no integer")
-        return Call("div", (_as(left, BIGINT), _as(right, BIGINT)), BIGINT)
+        return Call("div", (cast(left, BIGINT), cast(right, BIGINT)), BIGINT)
 
     def remainder(self, node: Any) -> Expression:
         left, right = self.alike([node.this, node.expression])
-        if left.kind not in _INTEGERS:
+        if left.kind not in INTEGERS:
             raise LeftToSparkError(f"a remainder of {left.kind}")
         return Call("remainder", (left, right), left.kind)
 
@@ -374,7 +368,7 @@ class _Reader:
             if node.this is None:
                 condition = self.condition(branch.this)
             else:
-                condition = _compared("EQ", *self.alike([node.this, branch.this]))
+                condition = compared("EQ", *self.alike([node.this, branch.this]))
             branches.append((condition, branch.args["true"]))
         return self._chosen(branches, node.args.get("default"))
 
@@ -385,52 +379,52 @@ class _Reader:
 
     def _chosen(self, branches: Sequence[tuple[Expression, Any]], otherwise: Any) -> Expression:
         values = [self.read(value) for _, value in branches]
-        last = Literal(None, _NULL) if otherwise is None else self.read(otherwise)
-        *made, rest = _alike([*values, last])
+        last = Literal(None, NULL) if otherwise is None else self.read(otherwise)
+        *made, rest = alike([*values, last])
         return Case(tuple(zip((condition for condition, _ in branches), made, strict=True)), rest, rest.kind)
 
     def coalesce(self, node: Any) -> Expression:
         if self._of_two and len(node.expressions) != 1:
             raise LeftToSparkError("nvl() of another number than two")
-        parts = _alike([self.read(part) for part in (node.this, *node.expressions)])
+        parts = alike([self.read(part) for part in (node.this, *node.expressions)])
         return Call("coalesce", tuple(parts), parts[0].kind)
 
     def nullif(self, node: Any) -> Expression:
-        value = _typed(self.whole(node.this))
-        condition = _compared("EQ", *self.alike([node.this, node.expression]))
+        value = typed(self.whole(node.this))
+        condition = compared("EQ", *self.alike([node.this, node.expression]))
         return Case(((condition, Literal(None, value.kind)),), value, value.kind)
 
     def cast(self, node: Any) -> Expression:
-        to, value = _cast_to(node), _typed(self.read(node.this))
+        to, value = _cast_to(node), typed(self.read(node.this))
         if to in (DATE, TIMESTAMP) and isinstance(value, Literal) and value.kind == STRING:
-            return _moment(str(value.value), to)
+            return moment(str(value.value), to)
         if node.args.get("safe"):
-            if value.kind != STRING or to not in _INTEGERS:
+            if value.kind != STRING or to not in INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
             return Call("to_integer_or_null", (value,), to, (arrow_of(to),))
-        made = _as(value, to)
-        if isinstance(made, Literal) and made.kind in _INTEGERS:
-            return _CastLiteral(made.value, made.kind)
+        made = cast(value, to)
+        if isinstance(made, Literal) and made.kind in INTEGERS:
+            return CastLiteral(made.value, made.kind)
         return made
 
     def pattern(self, node: Any) -> Expression:
         function = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}[type(node).__name__]
-        return Call(function, (_of(self.read(node.this), STRING),), BOOLEAN, (_text(node.expression),))
+        return Call(function, (of_kind(self.read(node.this), STRING),), BOOLEAN, (_text(node.expression),))
 
     def length(self, node: Any) -> Expression:
-        return Call("length", (_of(self.read(node.this), STRING),), INT)
+        return Call("length", (of_kind(self.read(node.this), STRING),), INT)
 
     def trim(self, node: Any) -> Expression:
         function = {None: "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position"))
         if function is None:
             raise LeftToSparkError("trim() of that kind")
-        return Call(function, (_of(self.read(node.this), STRING),), STRING)
+        return Call(function, (of_kind(self.read(node.this), STRING),), STRING)
 
     def substring(self, node: Any) -> Expression:
         start, length = (self._whole_number(node.args.get(name)) for name in ("start", "length"))
         if start is None or start == -(2**31) or (length is not None and length < 0):
             raise LeftToSparkError("substring() of that place")
-        return Call("substring", (_of(self.read(node.this), STRING),), STRING, (start, length))
+        return Call("substring", (of_kind(self.read(node.this), STRING),), STRING, (start, length))
 
     def _whole_number(self, node: Any) -> int | None:
         if node is None:
@@ -442,16 +436,16 @@ class _Reader:
 
     def concat(self, node: Any) -> Expression:
         parts = node.expressions or [node.this, node.expression]
-        return Call("concat", tuple(_of(self.read(part), STRING) for part in parts), STRING)
+        return Call("concat", tuple(of_kind(self.read(part), STRING) for part in parts), STRING)
 
     def replace(self, node: Any) -> Expression:
         search, by = (node.args.get(name) for name in ("expression", "replacement"))
         if by is None or not _text(search):
             raise LeftToSparkError("replace() without what is to be there, or of nothing")
-        return Call("replace", (_of(self.read(node.this), STRING),), STRING, (_text(search), _text(by)))
+        return Call("replace", (of_kind(self.read(node.this), STRING),), STRING, (_text(search), _text(by)))
 
     def rlike(self, node: Any) -> Expression:
-        value = _of(self.whole(node.this), STRING)
+        value = of_kind(self.whole(node.this), STRING)
         return Call("rlike", (value,), BOOLEAN, (_pattern_found(_text(node.expression)),))
 
     def element(self, node: Any) -> Expression:
@@ -470,12 +464,12 @@ class _Reader:
             names.append(member.this.name)
             values.append(self.read(member.expression))
         for value in values:
-            if isinstance(value, Literal) or value.kind in _NOT_IN_JSON or _scale(value.kind) > _MOST_SCALE:
+            if isinstance(value, Literal) or value.kind in _NOT_IN_JSON or scale_of(value.kind) > _MOST_SCALE:
                 raise LeftToSparkError(f"to_json() of a literal, or of {value.kind}")
         return Call("json_object", tuple(values), STRING, (tuple(names),))
 
     def absolute(self, node: Any) -> Expression:
-        return _arithmetic("abs", self.read(node.this))
+        return arithmetic("abs", self.read(node.this))
 
     def by_name(self, node: Any) -> Expression:
         name, parts = node.this.lower(), node.expressions
@@ -487,18 +481,18 @@ class _Reader:
             return self._truncated(*parts)
         if len(parts) != 1:
             raise LeftToSparkError(f"{name}()")
-        value = _typed(self.whole(parts[0]))
+        value = typed(self.whole(parts[0]))
         if name in ("isnull", "isnotnull"):
             found = Call("is_null", (value,), BOOLEAN)
             return found if name == "isnull" else Call("not", (found,), BOOLEAN)
-        if name in _UNITS and value.kind in _INTEGERS:
-            return Call("time_of", (_as(value, BIGINT),), TIMESTAMP, (_UNITS[name],))
+        if name in _UNITS and value.kind in INTEGERS:
+            return Call("time_of", (cast(value, BIGINT),), TIMESTAMP, (_UNITS[name],))
         if value.kind == TIMESTAMP and name in _SINCE:
             return Call(_SINCE[name], (value,), BIGINT)
         if value.kind == TIMESTAMP and name in _OF_TIME:
             return Call(name, (value,), INT)
         if name == "to_date":
-            return _as(value, DATE)
+            return cast(value, DATE)
         if value.kind in (TIMESTAMP, DATE) and name in _TIME_PARTS:
             return Call("date_part", (value,), INT, (_TIME_PARTS[name],))
         raise LeftToSparkError(f"{name}()")
@@ -508,12 +502,12 @@ class _Reader:
         letters = {part for part in parts if part[0].isalpha()}
         if not letters or letters - _TIME_LETTERS or "".join(parts) != _text(pattern):
             raise LeftToSparkError(f"date_format() by {_text(pattern)!r}")
-        return Call("date_format", (_of(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
+        return Call("date_format", (of_kind(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
 
     def _truncated(self, unit: Any, time: Any) -> Expression:
         if (known := _text(unit).upper()) not in TRUNCATED:
             raise LeftToSparkError(f"date_trunc() to {_text(unit)!r}")
-        return Call("date_trunc", (_of(self.read(time), TIMESTAMP),), TIMESTAMP, (known,))
+        return Call("date_trunc", (of_kind(self.read(time), TIMESTAMP),), TIMESTAMP, (known,))
 
     def _extract(self, text: Any, pattern: Any, group: Any) -> Expression:
         named, number = _pattern_found(_text(pattern)), self._whole_number(group)
@@ -522,17 +516,10 @@ class _Reader:
         # RE2 gives groups that have names.
         for at in range(1, named.count("(") + 1):
             named = re.sub(r"\((?!\?)", f"(?P<g{at}>", named, count=1)
-        value = _of(self.read(text), STRING)
+        value = of_kind(self.read(text), STRING)
         return Call("extract", (value,), STRING, (f"(?P<g0>{named})", f"g{number}"))
 
 
-_COMPARISONS: Final = {
-    "EQ": "equal",
-    "LT": "less",
-    "LTE": "less_equal",
-    "GT": "greater",
-    "GTE": "greater_equal",
-}
 _ARITHMETIC: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
 _SPLIT: Final = frozenset({"this", "expression"})
 _PREDICATES: Final = frozenset({
@@ -595,7 +582,7 @@ def _cast_to(node: Any) -> str:
     given = node.args["to"]
     digits = [str(one.this) for one in given.expressions]
     if given.this.name == "DECIMAL" and len(digits) in (1, 2) and all(map(_DIGITS.fullmatch, digits)):
-        return _decimal_kind(int(digits[0]), int(digits[1]) if len(digits) == 2 else 0)
+        return decimal_kind(int(digits[0]), int(digits[1]) if len(digits) == 2 else 0)
     return "" if digits else _TYPES.get(given.this.name, "")
 
 
@@ -613,39 +600,10 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _integer(value: int) -> Literal:
-    if -(2**31) <= value < 2**31:
-        return Literal(value, INT)
-    if -(2**63) < value < 2**63:
-        return Literal(value, BIGINT)
-    raise LeftToSparkError(f"the number {value}")
-
-
-def _moment(text: str, kind: str) -> Literal:
-    """A literal of that point in time, or of that day."""
-    since = date_days(text) if kind == DATE else timestamp_us(text)
-    try:
-        if since is not None and kind == DATE:
-            return Literal(date(1970, 1, 1) + timedelta(days=since), kind)
-        if since is not None:
-            return Literal(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since), kind)
-    except OverflowError:
-        pass  # Python's years end with 9999
-    raise LeftToSparkError(f"{text!r} as a {kind}")
-
-
 def _text(node: Any) -> str:
     if type(node).__name__ != "Literal" or not node.is_string:
         raise LeftToSparkError("a pattern that is no literal")
     return str(node.this)
-
-
-def _of(value: Expression, kind: str) -> Expression:
-    if value.kind == _NULL:
-        return Literal(None, kind)
-    if value.kind != kind:
-        raise LeftToSparkError(f"a {value.kind} where a {kind} is needed")
-    return value
 
 
 def _pattern_found(pattern: str) -> str:
@@ -657,155 +615,3 @@ def _pattern_found(pattern: str) -> str:
 def _strange_class(pattern: str) -> bool:
     """Whether a range in it ends before it begins, or has what Java takes for an intersection."""
     return "&&" in pattern or any(of[0] > of[1] for of in map("".join, _CLASS.findall(pattern)))
-
-
-# -- DECIMAL, as ``DecimalType`` and ``DecimalPrecisionTypeCoercion`` of Spark 4.2 have it ---------------------------
-
-
-def _decimal_kind(precision: int, scale: int) -> str:
-    if not 0 <= scale <= precision or not 0 < precision <= MOST_DIGITS:
-        raise LeftToSparkError("a DECIMAL of too many digits")
-    return f"DECIMAL({precision},{scale})"
-
-
-def _digits(kind: str) -> tuple[int, int] | None:
-    """Of a DECIMAL, how many digits it has, and how many behind the point."""
-    if not kind.startswith("DECIMAL"):
-        return None
-    found = arrow_of(kind)
-    return found.precision, found.scale
-
-
-def _scale(kind: str) -> int:
-    return (_digits(kind) or (0, 0))[1]
-
-
-def _fraction(value: Decimal) -> Literal:
-    """A literal with a point."""
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    return Literal(value, _decimal_kind(max(len(digits), -exponent), -exponent))
-
-
-def _as_decimal(value: Expression) -> Expression:
-    """A number beside a DECIMAL: of a literal as many digits as it has."""
-    if isinstance(value, _CastLiteral):
-        raise LeftToSparkError("a cast number beside a DECIMAL")
-    if isinstance(value, Literal) and isinstance(value.value, int) and value.kind in _INTEGERS:
-        return Literal(Decimal(value.value), _decimal_kind(len(str(abs(value.value))), 0))
-    if value.kind in _INTEGERS:
-        return _as(value, _decimal_kind(_DIGITS_OF[value.kind], 0))
-    if _digits(value.kind) is None:
-        raise LeftToSparkError(f"{value.kind} beside a DECIMAL")
-    return value
-
-
-def _of_decimals(function: str, values: Sequence[Expression]) -> Expression:
-    made = [_as_decimal(value) for value in values]
-    sizes = [found for value in made if (found := _digits(value.kind)) is not None]
-    if len(made) == 1:
-        return Call(function, tuple(made), made[0].kind)
-    (left, left_scale), (right, right_scale) = sizes
-    if function == "divide":
-        scale = max(_LEAST_SCALE, left_scale + right + 1)
-        kind = _decimal_kind(left - left_scale + right_scale + scale, scale)
-        return Call("divide_decimals", tuple(made), kind, (arrow_of(kind),))
-    if function == "multiply":
-        kind = _decimal_kind(left + right + 1, left_scale + right_scale)
-    else:
-        scale = max(left_scale, right_scale)
-        kind = _decimal_kind(max(left - left_scale, right - right_scale) + scale + 1, scale)
-    return Call(function, tuple(made), kind)
-
-
-def _comparable(values: Sequence[Expression]) -> list[Expression]:
-    """Two values of one type, in which they are compared."""
-    kinds = {value.kind for value in values}
-    if DOUBLE in kinds or _NULL in kinds or all(_digits(kind) is None for kind in kinds):
-        return _alike(values)
-    made = [_as_decimal(value) for value in values]
-    sizes = [found for value in made if (found := _digits(value.kind)) is not None]
-    scale = max(scale for _, scale in sizes)
-    kind = _decimal_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
-    return [_as(value, kind) for value in made]
-
-
-def _arithmetic(function: str, *values: Expression) -> Expression:
-    kinds = {value.kind for value in values}
-    if DOUBLE not in kinds and any(_digits(kind) is not None for kind in kinds):
-        return _of_decimals(function, values)
-    alike = _alike(values)
-    kind = alike[0].kind
-    if kind in _INTEGERS:
-        return Call(f"{function}_integers" if len(alike) > 1 else f"{function}_integer", tuple(alike), kind)
-    return Call(function, tuple(_of(value, DOUBLE) for value in alike), DOUBLE)
-
-
-def _compared(how: str, left: Expression, right: Expression) -> Expression:
-    if how == "NullSafeEQ":
-        raise LeftToSparkError("<=>")
-    if how == "NEQ":
-        return Call("not", (_compared("EQ", left, right),), BOOLEAN)
-    return Call(_COMPARISONS[how], (left, right), BOOLEAN)
-
-
-def _alike(parts: Sequence[Expression]) -> list[Expression]:
-    """The same values with the widest of their types."""
-    kinds = {part.kind for part in parts} - {_NULL}
-    if DOUBLE in kinds:
-        # Beside a DOUBLE a literal with a point is one.
-        kinds -= {part.kind for part in parts if isinstance(part, Literal) and isinstance(part.value, Decimal)}
-    if not kinds:
-        raise LeftToSparkError("nulls of no type")
-    if len(kinds) == 1:
-        (kind,) = kinds
-    elif kinds <= set(_NUMBERS):
-        kind = max(kinds, key=_NUMBERS.index)
-    else:
-        raise LeftToSparkError(f"{' beside '.join(sorted(kinds))}")
-    return [_as(part, kind) for part in parts]
-
-
-def _as(value: Expression, kind: str) -> Expression:
-    """A value cast as ``CAST`` does it in ANSI mode."""
-    if value.kind == kind:
-        return value
-    if isinstance(value, Literal):
-        if value.kind == _NULL:
-            return Literal(None, kind)
-        if isinstance(value.value, (int, Decimal)) and kind == DOUBLE and value.kind != BOOLEAN:
-            return Literal(float(value.value), kind)
-        if isinstance(value.value, int) and kind == BIGINT and value.kind == INT:
-            return Literal(value.value, kind)
-        wanted = _digits(kind)
-        if isinstance(value.value, Decimal) and wanted is not None:
-            too_large = value.value and value.value.adjusted() >= wanted[0] - wanted[1]
-            if too_large or _scale(value.kind) > wanted[1]:
-                raise LeftToSparkError(f"{value.value} as a {kind}")
-            return Literal(value.value, kind)
-    to, of = _digits(kind), _digits(value.kind)
-    if to is not None and (of is not None or value.kind in _INTEGERS):
-        digits, scale = of or (_DIGITS_OF[value.kind] - (value.kind == BIGINT), 0)
-        # No value of it is rounded, and none does not fit.
-        if scale <= to[1] and digits - scale <= to[0] - to[1]:
-            return Call("to_decimal", (value,), kind, (arrow_of(kind),))
-    if of is not None and kind == STRING:
-        return Call("to_text", (value,), kind)
-    match value.kind, kind:
-        case (("INT" | "BIGINT" | "BOOLEAN" | "TIMESTAMP" | "DATE"), "STRING"):
-            return Call("to_text", (value,), kind)
-        case ("TIMESTAMP", "DATE"):
-            return Call("to_date", (value,), kind)
-        case ("STRING", "DATE"):
-            return Call("read_date", (value,), kind)
-        case ("STRING", ("INT" | "BIGINT")):
-            return Call("to_integer", (value,), kind, (arrow_of(kind),))
-        case ("BIGINT", "INT"):
-            return Call("to_int", (value,), kind)
-        case ("DOUBLE", ("INT" | "BIGINT")):
-            return Call("to_whole", (value,), kind, (arrow_of(kind),))
-        case (("INT" | "BOOLEAN"), "BIGINT"):
-            return Call("to_bigint", (value,), kind)
-        case (("INT" | "BIGINT"), "DOUBLE"):
-            return Call("to_double", (value,), kind)
-    raise LeftToSparkError(f"a cast of {value.kind} as {kind}")

@@ -28,7 +28,8 @@ from airflow_provider.streaming.expressions.expression import (
     fields_of,
     is_of_time,
 )
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_elements, parse_expression
+from airflow_provider.streaming.expressions.spark_sql import parse_elements, parse_expression
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.streaming.json.json_decoder import WINDOW, Decoded, JsonDecoder, JsonField
 from airflow_provider.streaming.terms.steps import (
     CARRIED,

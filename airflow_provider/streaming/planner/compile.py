@@ -13,7 +13,7 @@ import pyarrow as pa
 from airflow_provider.common.store_signature import StoreSignature
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.expressions.expression import arrow_of
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import SteppedDecoder
 from airflow_provider.streaming.joins.join_rows import LEFT, RIGHT
 from airflow_provider.streaming.json.spark_json import SparkJson

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider.streaming.expressions.expression import DOUBLE, TIMESTAMP, fields_of, is_of_time
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import TIMES, RawDecoder, SteppedDecoder
 from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField, decoded_kind
 from airflow_provider.streaming.planner.stage_plan import StagePlan

@@ -24,7 +24,8 @@ from airflow_provider.streaming.aggregates.windowed_aggregate import bounds_colu
 from airflow_provider.streaming.expressions.computed import computed
 from airflow_provider.streaming.expressions.expression import Expression, arrow_of
 from airflow_provider.streaming.expressions.letters import lower, upper
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
+from airflow_provider.streaming.expressions.spark_sql import parse_expression
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.json.json_decoder import WINDOW, JsonDecoder, JsonField
 from airflow_provider.streaming.json.json_rows import json_rows

@@ -14,7 +14,8 @@ from airflow_provider.errors import DecodeError
 from airflow_provider.streaming import StatefulJob, Stream, stream
 from airflow_provider.streaming import functions as F
 from airflow_provider.streaming.expressions.computed import computed
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError, parse_expression
+from airflow_provider.streaming.expressions.spark_sql import parse_expression
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.testing import JobTester
 
 ORDERS = stream("orders", "customer STRING, amount BIGINT, quantity BIGINT, code STRING", key="customer")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider.streaming.aggregates.aggregate import Aggregation
-from airflow_provider.streaming.expressions.spark_sql import LeftToSparkError
+from airflow_provider.streaming.expressions.spark_types import LeftToSparkError
 from airflow_provider.streaming.expressions.worker_steps import RawDecoder, SteppedDecoder
 from airflow_provider.streaming.functions import count
 from airflow_provider.streaming.json.json_decoder import JsonDecoder, JsonField
