@@ -149,6 +149,41 @@ def _decimal(value: Values, kind: pa.DataType) -> Values:
     return pc.cast(value, kind)
 
 
+def _rounded(value: Values, kind: pa.DataType) -> Values:
+    """Of integers and decimals, half up, as wide as it takes."""
+    if pa.types.is_integer(value.type):
+        value = pc.cast(value, pa.decimal128(20 if value.type == pa.int64() else 10, 0))
+    wide = pc.cast(value, pa.decimal256(76, value.type.scale))
+    return pc.round(wide, kind.scale, "half_towards_infinity") if value.type.scale > kind.scale else wide
+
+
+def _rounded_is_out(value: Values, kind: pa.DataType) -> Values:
+    rounded = pc.abs(_rounded(value, kind))
+    return pc.greater_equal(rounded, pa.scalar(Decimal(10) ** (kind.precision - kind.scale), rounded.type))
+
+
+def _round_to_decimal(value: Values, kind: pa.DataType) -> Values:
+    _refuse(_rounded_is_out, value, kind)
+    return pc.cast(_rounded(value, kind), kind)
+
+
+def _decimal_to_double(value: Values) -> Values:
+    """The nearest, which Arrow does not always find."""
+    return pa.array([None if one is None else float(one) for one in value.to_pylist()], pa.float64())
+
+
+def _decimal_to_integer(value: Values, kind: pa.DataType) -> Values:
+    """Without what is behind the point."""
+    return pc.cast(pc.cast(pc.trunc(value), pa.decimal128(value.type.precision, 0)), kind)
+
+
+def _decimal_is_out(value: Values, kind: pa.DataType) -> Values:
+    above = 2 ** (kind.bit_width - 1)
+    whole = pc.trunc(value)
+    inside = pc.and_(pc.greater_equal(whole, Decimal(-above)), pc.less(whole, Decimal(above)))
+    return pc.invert(inside)
+
+
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +334,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "to_double": functools.partial(pc.cast, target_type=pa.float64(), safe=False),
     "to_int": functools.partial(pc.cast, target_type=pa.int32()),
     "to_decimal": _decimal,
+    "round_to_decimal": _round_to_decimal,
+    "decimal_to_double": _decimal_to_double,
+    "decimal_to_integer": _decimal_to_integer,
+    "midnight": time_functions.midnight,
     "to_integer": _all_integers,
     "to_integer_or_null": _integers,
     "to_time_or_null": time_functions.times_of,
@@ -393,6 +432,9 @@ LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
     "divide_decimals": [(lambda left, right, _: _by_zero(left, right), _ZERO)],
     "div": [(_by_zero, _ZERO), (_quotient_is_out, _OUT_OF_RANGE)],
     "to_integer": [(lambda text, kind: pc.is_null(_integers(text, kind)), _NO_INTEGER)],
+    "round_to_decimal": [(_rounded_is_out, _OUT_OF_RANGE)],
+    "decimal_to_integer": [(_decimal_is_out, _OUT_OF_RANGE)],
+    "midnight": [(time_functions.is_beyond_times, _NO_TIME)],
     "read_date": [(lambda text: pc.is_null(time_functions.dates_of(text)), _NO_DATE)],
     "date_trunc": [(time_functions.begins_before_all, _NO_TIME)],
     "element": [(lambda parts, at: pc.less_equal(pc.list_value_length(parts), at), _FEWER)],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -44,7 +45,6 @@ from airflow_provider.streaming.expressions.spark_types import (
     digits_of,
     fraction,
     integer,
-    moment,
     of_decimals,
     of_kind,
     scale_of,
@@ -268,11 +268,18 @@ class _Reader:
         return self.read(node.this)
 
     def column(self, node: Any) -> Expression:
+        found = self._path(node)
+        if fields_of(found.kind):
+            raise LeftToSparkError(f"{node.sql('spark')!r}, which is no column of a plain type")
+        return found
+
+    def _path(self, node: Any) -> Expression:
+        """A column, or a field of one."""
         name, *fields = [part.name for part in node.parts]
         found: Expression = Column(name, self._kinds.get(name, NULL))
         for field in fields:
             found = Call("field", (found,), fields_of(found.kind).get(field, NULL), (field,))
-        if found.kind == NULL or fields_of(found.kind):
+        if found.kind == NULL:
             raise LeftToSparkError(f"{node.sql('spark')!r}, which is no column of a plain type")
         return found
 
@@ -320,7 +327,9 @@ class _Reader:
     def is_(self, node: Any) -> Expression:
         if type(node.expression).__name__ != "Null":
             raise LeftToSparkError("IS with another word than NULL")
-        return Call("is_null", (typed(self.whole(node.this)),), BOOLEAN)
+        of = _bare(node.this)
+        value = self._path(of) if type(of).__name__ == "Column" else typed(self.whole(node.this))
+        return Call("is_null", (value,), BOOLEAN)
 
     def between(self, node: Any) -> Expression:
         value, low, high = node.this, node.args["low"], node.args["high"]
@@ -328,12 +337,12 @@ class _Reader:
 
     def in_(self, node: Any) -> Expression:
         value, *among = self.alike([node.this, *node.expressions])
-        if value.kind not in (STRING, INT, BIGINT) or not among:
+        if value.kind not in (STRING, INT, BIGINT, DATE, TIMESTAMP) or not among:
             raise LeftToSparkError(f"IN of {value.kind}")
         if not all(isinstance(one, Literal) for one in among):
             raise LeftToSparkError("IN of what is no literal")
         literals = [one.value for one in among if isinstance(one, Literal)]
-        known = tuple(one for one in literals if isinstance(one, (str, int)))
+        known = tuple(one for one in literals if isinstance(one, (str, int, date)))
         return Call("in", (value,), BOOLEAN, (known, len(known) < len(literals)))
 
     def like(self, node: Any) -> Expression:
@@ -396,8 +405,6 @@ class _Reader:
 
     def cast(self, node: Any) -> Expression:
         to, value = _cast_to(node), typed(self.read(node.this))
-        if to in (DATE, TIMESTAMP) and isinstance(value, Literal) and value.kind == STRING:
-            return moment(str(value.value), to)
         if node.args.get("safe"):
             if value.kind != STRING or to not in INTEGERS:
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
@@ -502,12 +509,12 @@ class _Reader:
         letters = {part for part in parts if part[0].isalpha()}
         if not letters or letters - _TIME_LETTERS or "".join(parts) != _text(pattern):
             raise LeftToSparkError(f"date_format() by {_text(pattern)!r}")
-        return Call("date_format", (of_kind(self.read(time), TIMESTAMP),), STRING, (tuple(parts),))
+        return Call("date_format", (_time(self.read(time)),), STRING, (tuple(parts),))
 
     def _truncated(self, unit: Any, time: Any) -> Expression:
         if (known := _text(unit).upper()) not in TRUNCATED:
             raise LeftToSparkError(f"date_trunc() to {_text(unit)!r}")
-        return Call("date_trunc", (of_kind(self.read(time), TIMESTAMP),), TIMESTAMP, (known,))
+        return Call("date_trunc", (_time(self.read(time)),), TIMESTAMP, (known,))
 
     def _extract(self, text: Any, pattern: Any, group: Any) -> Expression:
         named, number = _pattern_found(_text(pattern)), self._whole_number(group)
@@ -598,6 +605,10 @@ def _named(node: Any) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _time(value: Expression) -> Expression:
+    return cast(value, TIMESTAMP) if value.kind == DATE else of_kind(value, TIMESTAMP)
 
 
 def _text(node: Any) -> str:

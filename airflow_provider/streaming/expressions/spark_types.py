@@ -5,7 +5,7 @@ Source: Spark 4.2, ``AnsiTypeCoercion``, ``DecimalType``, ``DecimalPrecisionType
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -17,6 +17,7 @@ from airflow_provider.streaming.expressions.expression import (
     DOUBLE,
     INT,
     STRING,
+    TIMESTAMP,
     Call,
     Expression,
     Literal,
@@ -29,6 +30,8 @@ NULL: Final = "VOID"
 """The type of a null of which nothing is known yet."""
 _DIGITS_OF: Final = {INT: 10, BIGINT: 20}
 """Of the DECIMAL that Spark makes of an integer."""
+_DIGITS_OF_DOUBLE: Final = 15
+"""Behind more of them Spark casts a DECIMAL to an integer by way of a DOUBLE."""
 INTEGERS: Final = (INT, BIGINT)
 _NUMBERS: Final = (*INTEGERS, DOUBLE)
 _LEAST_SCALE: Final = 6
@@ -85,7 +88,7 @@ def fraction(value: Decimal) -> Literal:
     return Literal(value, decimal_kind(max(len(digits), -exponent), -exponent))
 
 
-def moment(text: str, kind: str) -> Literal:
+def _moment(text: str, kind: str) -> Literal:
     """A literal of that point in time, or of that day."""
     since = date_days(text) if kind == DATE else timestamp_us(text)
     try:
@@ -113,6 +116,10 @@ def alike(parts: Sequence[Expression]) -> list[Expression]:
         (kind,) = kinds
     elif kinds <= set(_NUMBERS):
         kind = max(kinds, key=_NUMBERS.index)
+    elif (sizes := _sizes(kinds - {DOUBLE})) is not None:
+        kind = DOUBLE if DOUBLE in kinds else _widest(sizes)
+    elif (moments := kinds - {STRING}) <= {DATE, TIMESTAMP}:
+        kind = max(moments)
     else:
         raise LeftToSparkError(f"{' beside '.join(sorted(kinds))}")
     return [cast(part, kind) for part in parts]
@@ -124,9 +131,7 @@ def comparable(values: Sequence[Expression]) -> list[Expression]:
     if DOUBLE in kinds or NULL in kinds or all(digits_of(kind) is None for kind in kinds):
         return alike(values)
     made = [_as_decimal(value) for value in values]
-    sizes = [found for value in made if (found := digits_of(value.kind)) is not None]
-    scale = max(scale for _, scale in sizes)
-    kind = decimal_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
+    kind = _widest([found for value in made if (found := digits_of(value.kind)) is not None])
     return [cast(value, kind) for value in made]
 
 
@@ -158,6 +163,8 @@ def cast(value: Expression, kind: str) -> Expression:
     if isinstance(value, Literal):
         if value.kind == NULL:
             return Literal(None, kind)
+        if value.kind == STRING and kind in (DATE, TIMESTAMP):
+            return _moment(str(value.value), kind)
         if isinstance(value.value, (int, Decimal)) and kind == DOUBLE and value.kind != BOOLEAN:
             return Literal(float(value.value), kind)
         if isinstance(value.value, int) and kind == BIGINT and value.kind == INT:
@@ -174,6 +181,11 @@ def cast(value: Expression, kind: str) -> Expression:
         # No value of it is rounded, and none does not fit.
         if scale <= to[1] and digits - scale <= to[0] - to[1]:
             return Call("to_decimal", (value,), kind, (arrow_of(kind),))
+        return Call("round_to_decimal", (value,), kind, (arrow_of(kind),))
+    if of is not None and kind == DOUBLE:
+        return Call("decimal_to_double", (value,), kind)
+    if of is not None and kind in INTEGERS and of[0] <= _DIGITS_OF_DOUBLE:
+        return Call("decimal_to_integer", (value,), kind, (arrow_of(kind),))
     if of is not None and kind == STRING:
         return Call("to_text", (value,), kind)
     match value.kind, kind:
@@ -181,6 +193,8 @@ def cast(value: Expression, kind: str) -> Expression:
             return Call("to_text", (value,), kind)
         case ("TIMESTAMP", "DATE"):
             return Call("to_date", (value,), kind)
+        case ("DATE", "TIMESTAMP"):
+            return Call("midnight", (value,), kind)
         case ("STRING", "DATE"):
             return Call("read_date", (value,), kind)
         case ("STRING", ("INT" | "BIGINT")):
@@ -212,6 +226,18 @@ def digits_of(kind: str) -> tuple[int, int] | None:
         return None
     found = arrow_of(kind)
     return found.precision, found.scale
+
+
+def _sizes(kinds: Collection[str]) -> list[tuple[int, int]] | None:
+    """The digits that DECIMAL and integers have beside each other; None where one is another type."""
+    found = [(_DIGITS_OF[kind], 0) if kind in INTEGERS else digits_of(kind) for kind in kinds]
+    return [one for one in found if one is not None] if None not in found else None
+
+
+def _widest(sizes: Sequence[tuple[int, int]]) -> str:
+    """The DECIMAL that holds all of several."""
+    scale = max(scale for _, scale in sizes)
+    return decimal_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
 
 
 def scale_of(kind: str) -> int:

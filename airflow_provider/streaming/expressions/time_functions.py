@@ -60,6 +60,21 @@ def date_of(times: Values) -> Values:
     return units(times, _DAY).cast(pa.int32()).cast(pa.date32())
 
 
+def midnight(days: Values) -> Values:
+    """The point in time with which a day begins."""
+    return time_of(_since_1970(days), _DAY)
+
+
+def is_beyond_times(days: Values) -> Values:
+    """Whether there is no such point in time."""
+    number = _since_1970(days)
+    return pc.or_(pc.less(number, -(2**63 // _DAY)), pc.greater(number, (2**63 - 1) // _DAY))
+
+
+def _since_1970(days: Values) -> Values:
+    return days.cast(pa.int32()).cast(pa.int64())
+
+
 def dates_of(texts: Values) -> Values:
     """Of texts; null for one that is no date."""
     return dates(texts)[0]

@@ -168,9 +168,14 @@ def find_column(where: str, name: str, columns: Columns, advice: str = "") -> Sq
     return kind
 
 
+def _written(path: Sequence[str]) -> str:
+    """A path as SQL has it."""
+    return repr(".".join(f"`{name}`" if "." in name else name for name in path))
+
+
 def _missing(where: str, name: str, outer: Sequence[str], step: str, level: Columns, advice: str) -> str:
     known = {column.lower(): column for column in level}
     close = difflib.get_close_matches(step.lower(), known, n=1)
-    hint = f": did you mean {'.'.join([*outer, known[close[0]]])!r}?" if close else f"{advice}."
+    hint = f": did you mean {_written([*outer, known[close[0]]])}?" if close else f"{advice}."
     there = ", ".join(repr(column) for column in level if column not in BESIDE_COLUMNS)
     return f"{where} names the column {name!r}, which does not exist{hint} There are {there}."

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.column_check import Columns, find_column
+from airflow_provider.streaming.terms.sql_text import is_column
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 
 _TOKEN: Final = re.compile(
@@ -71,6 +73,7 @@ def refuse_unknown_columns(step: Step, columns: Columns | None) -> None:
         return
     if isinstance(step, Filter):
         _refuse_unknown("filter()", step.condition, columns)
+        _refuse_value("filter()", step.condition, columns)
     elif isinstance(step, WithColumn):
         _refuse_unknown("with_column()", step.expression, columns)
     elif isinstance(step, Select):
@@ -82,10 +85,28 @@ def refuse_unknown_columns(step: Step, columns: Columns | None) -> None:
 
 
 def _refuse_unknown(where: str, expression: object, columns: Columns) -> None:
+    known = {column.lower() for column in columns}
     for name in columns_named(expression) if isinstance(expression, str) else ():
+        if "." in name and name.lower() in known and name.lower().partition(".")[0] not in known:
+            raise ConfigurationError(
+                f"{where} got {expression!r}, which names the column {name!r}: its name has a dot in it, so write "
+                f"`{name}`, in backticks."
+            )
         # A quoted name may have a dot in it: of a path with one the beginning is looked for.
         quoted = _QUOTED.match(name)
         find_column(f"{where} got {expression!r}, which", name if quoted is None else quoted["name"], columns)
+
+
+def _refuse_value(where: str, condition: object, columns: Columns) -> None:
+    """Refuse a column alone that is no condition."""
+    if not isinstance(condition, str) or not is_column(condition):
+        return
+    kind = find_column(f"{where} got {condition!r}, which", condition, columns)
+    if kind is not None and kind.name != "BOOLEAN":
+        raise ConfigurationError(
+            f"{where} got {condition!r}, a column of type {kind.text}: give a condition, such as "
+            f'"{condition} IS NOT NULL".'
+        )
 
 
 def _parameters(tokens: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,8 @@ from airflow_provider.streaming.terms.steps import Filter, Select, Selected, Wit
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+_CLOSED: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
+_QUOTE: Final = re.compile("['\"`]")
 _EXPLODE: Final = "explode"
 _TAKEN: Final = (_EXPLODE, "explode_outer")
 GENERATORS: Final = frozenset(
@@ -87,6 +90,8 @@ def _refuse_no_expression(where: str, given: object, example: str) -> None:
     of_spark = any(base.__module__.startswith("pyspark.") for base in type(given).__mro__)
     if not isinstance(given, str) and not of_spark:
         raise ConfigurationError(f"{where} got {given_text(given)}: give Spark SQL as text, such as {example}.")
+    if isinstance(given, str) and _QUOTE.search(_CLOSED.sub("", given)):
+        raise ConfigurationError(f"{where} got {given!r}, where a quote is opened and not closed.")
 
 
 def key_after(key: str | None, step: Select) -> str | None:

@@ -25,6 +25,8 @@ _OPENING, _CLOSING = "(<", ")>"
 _COLUMN: Final = re.compile(
     r"\s*(?:`((?:[^`]|``)+)`\s*:?\s*|([A-Za-z0-9_]+)(?:\s*:\s*|\s+))([A-Za-z_]\w*)\s*(.*)", re.DOTALL
 )
+_BEHIND: Final = re.compile(r"NOT\s+NULL\b|COMMENT\b|COLLATE\b|DEFAULT\b", re.IGNORECASE)
+"""What may stand behind a column's type."""
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*(.*)", re.DOTALL)
 
 
@@ -37,12 +39,14 @@ class SqlType:
         text: as the schema has it.
         fields: of a STRUCT, by name; empty otherwise.
         elements: what an ARRAY or a MAP holds; empty otherwise.
+        behind: what stands behind it, such as ``NOT NULL``.
     """
 
     name: str
     text: str
     fields: Mapping[str, SqlType] = field(default_factory=dict)
     elements: tuple[SqlType, ...] = ()
+    behind: str = ""
 
     @property
     def is_number(self) -> bool:
@@ -77,14 +81,14 @@ def columns_of(schema: str) -> tuple[tuple[str, SqlType], ...] | None:
 
 def _type(name: str, rest: str) -> SqlType:
     name = _ALIASES.get(name, name)
-    parameters = ""
+    parameters, behind = "", rest
     if rest and rest[0] in _OPENING:
         end = next((at for at, depth in _depths(rest) if depth == 0), len(rest) - 1)
-        parameters = rest[: end + 1]
+        parameters, behind = rest[: end + 1], rest[end + 1 :]
     fields = parse_schema(parameters[1:-1]) if name == "STRUCT" and parameters else None
     held = [_TYPE.fullmatch(part) for part in parts_of(parameters[1:-1])] if name in ("ARRAY", "MAP") else []
     elements = tuple(_type(part[1].upper(), part[2]) for part in held if part)
-    return SqlType(name, name + parameters, fields or {}, elements)
+    return SqlType(name, name + parameters, fields or {}, elements, behind.strip())
 
 
 def parts_of(schema: str) -> list[str]:
@@ -153,6 +157,8 @@ def check_schema(schema: str | None, where: str) -> None:
         ConfigurationError: a column stands there twice, also in another case, or has the name of the record's own
             column, or is of a type that Spark does not have.
     """
+    if schema and [depth for _, depth in _depths(schema)][-1] > 0:
+        raise ConfigurationError(f"{where} got the schema {schema!r}, in which a bracket is not closed.")
     before: dict[str, str] = {}
     for name, kind in columns_of(schema or "") or ():
         other = before.get(name.lower())
@@ -162,6 +168,12 @@ def check_schema(schema: str | None, where: str) -> None:
         before[name.lower()] = name
         instead = "Rename the field where it is produced, or leave it out."
         refuse_name_of_rows(f"{where} got a schema with the column", name, instead)
+        for path, inner in _inside(name, kind):
+            if inner.behind and _BEHIND.match(inner.behind) is None:
+                raise ConfigurationError(
+                    f"{where} got a schema whose column {path!r} is {inner.text}, and behind that stands "
+                    f"{inner.behind!r}: is a comma missing?"
+                )
         for path, unknown in _unknown(name, kind):
             raise ConfigurationError(
                 f"{where} got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "
@@ -169,14 +181,18 @@ def check_schema(schema: str | None, where: str) -> None:
             )
 
 
+def _inside(path: str, kind: SqlType) -> Iterator[tuple[str, SqlType]]:
+    """A type and all that it is made of, each with the path to it."""
+    yield path, kind
+    for name, inner in kind.fields.items():
+        yield from _inside(f"{path}.{name}", inner)
+    for inner in kind.elements:
+        yield from _inside(path, inner)
+
+
 def _unknown(path: str, kind: SqlType) -> Iterator[tuple[str, str]]:
     """Each type in a column that Spark does not have, with the path to it."""
-    if kind.name not in TYPES:
-        yield path, kind.name
-    for name, inner in kind.fields.items():
-        yield from _unknown(f"{path}.{name}", inner)
-    for inner in kind.elements:
-        yield from _unknown(path, inner)
+    return ((place, one.name) for place, one in _inside(path, kind) if one.name not in TYPES)
 
 
 def _hint(unknown: str) -> str:

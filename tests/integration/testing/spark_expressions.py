@@ -160,7 +160,11 @@ class Expressions:
             lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} {pick(['0', '-5', '0.5', '100000', '1.555'])}",
             lambda: f"({one(DECIMAL)}) BETWEEN {pick(['0', '-1.5'])} AND ({one(INT)})",
             lambda: f"({one(TIMESTAMP)}) {pick(_COMPARISONS)} ({one(TIMESTAMP)})",
-            lambda: f"({one(DATE)}) {pick(_COMPARISONS)} ({one(DATE)})",
+            lambda: f"({one(DATE)}) {pick(_COMPARISONS)} ({one(pick([DATE, TIMESTAMP]))})",
+            lambda: f"({one(pick([DATE, TIMESTAMP]))}) {pick(_COMPARISONS)} '2026-01-31'",
+            lambda: f"({one(DATE)}) IN (DATE '1970-01-01', {pick(['NULL', chr(39) + '2024-02-29' + chr(39)])})",
+            lambda: f"{pick(['r', 'r.r', 'r.w'])} IS {pick(['', 'NOT'])} NULL",
+            lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} ({one(DOUBLE)})",
             lambda: f"isnull({one(STRING)})",
             lambda: f"isnotnull({one(INT)})",
             lambda: f"coalesce({one(BOOLEAN)}, {one(BOOLEAN)})",
@@ -192,7 +196,7 @@ class Expressions:
             lambda: f"replace({one(STRING)}, '{pick(['a', '//', '日', 'b%'])}', '{pick(['', 'x', 'aa'])}')",
             lambda: f"split({one(STRING)}, '{pick(['/', 'a', '[^a-z]', 'b+'])}')[{pick([0, 0, 1, 2])}]",
             lambda: f"regexp_extract({one(STRING)}, '{pick(_FOUND)}', {pick([0, 1, 2])})",
-            lambda: f"date_format({one(TIMESTAMP)}, '{pick(_FORMATS)}')",
+            lambda: f"date_format({one(pick([TIMESTAMP, DATE]))}, '{pick(_FORMATS)}')",
             lambda: f"to_json(struct({', '.join(self._members(one))}))",
         ]
 
@@ -207,7 +211,7 @@ class Expressions:
         return [
             lambda: f"timestamp_millis({one(BIGINT)})",
             lambda: f"timestamp_seconds({one(self._chance.choice([INT, BIGINT]))})",
-            lambda: f"date_trunc('{self._chance.choice(_UNITS)}', {one(TIMESTAMP)})",
+            lambda: f"date_trunc('{self._chance.choice(_UNITS)}', {one(self._chance.choice([TIMESTAMP, DATE]))})",
         ]
 
     @staticmethod
@@ -232,7 +236,9 @@ class Expressions:
             lambda: f"abs({one(DECIMAL)})",
             lambda: f"cast({one(pick([INT, BIGINT]))} as decimal({pick(['20', '22, 2', '19', '12', '38, 10'])}))",
             lambda: f"CASE WHEN {one(BOOLEAN)} THEN m END",
-            lambda: "coalesce(m, m + 0.00)",
+            lambda: f"coalesce({one(DECIMAL)}, {pick(['m + 0.00', '0', '0.5', 'i', 'b'])})",
+            lambda: f"cast({one(DECIMAL)} as decimal({pick(['5,1', '10,2', '4', '38,0', '12,4', '7,7'])}))",
+            lambda: f"cast({one(pick([INT, BIGINT]))} as decimal({pick(['4', '9,5', '12', '19,1'])}))",
         ]
 
     def _fractions(self, one: Callable[[str], str], number: Callable[[], str]) -> list[Callable[[], str]]:
@@ -242,7 +248,8 @@ class Expressions:
             lambda: f"({number()}) / ({number()})",
             lambda: f"-({one(DOUBLE)})",
             lambda: f"abs({one(DOUBLE)})",
-            lambda: f"cast({one(pick([INT, BIGINT]))} as double)",
+            lambda: f"cast({one(pick([INT, BIGINT, DECIMAL]))} as double)",
+            lambda: f"({one(DOUBLE)}) {pick('+-*/')} ({one(DECIMAL)})",
             lambda: f"{one(DOUBLE)} {pick('+-*')} 0.5",
         ]
 
@@ -257,6 +264,7 @@ class Expressions:
             lambda: f"({one(kind)}) % {pick([2, 3, 7, -4, -1, 0])}",
             lambda: f"({one(kind)}) % ({one(pick(others))})",
             lambda: f"cast({one(DOUBLE)} as {kind})",
+            lambda: f"cast({one(DECIMAL)} as {kind})",
             lambda: f"try_cast({one(STRING)} as {kind})",
             lambda: f"cast({one(STRING)} as {kind})",
             lambda: f"cast({one(BIGINT if kind == INT else INT)} as {kind})",

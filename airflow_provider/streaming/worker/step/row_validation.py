@@ -29,7 +29,7 @@ _TRUST: Final = (
 )
 
 _NO_FILTER: Final = (
-    "a table's filter does not, and on_error('skip') or on_error('dead_letter', ...) leaves such records out; or "
+    "a table's filter() does not see it; on_error('skip') or on_error('dead_letter', ...) leaves such records out; or "
 )
 
 

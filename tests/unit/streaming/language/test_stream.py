@@ -97,6 +97,16 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("select-nothing", lambda: ORDERS.select(), r"select\(\) got nothing"),
     ("select-a-number", lambda: ORDERS.select(1), r"select\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
     ("filter-a-number", lambda: ORDERS.filter(1, "x"), r"filter\(\) got 1: give Spark SQL as text"),  # type: ignore[arg-type]
+    ("open-quote", lambda: ORDERS.filter("customer = 'ann", "x"), r"where a quote is opened and not closed"),
+    ("no-condition", lambda: ORDERS.filter("customer", "x"), r"'customer', a column of type STRING: give a condition"),
+    (
+        "name-with-a-dot",
+        lambda: stream("t", "a STRUCT<b: INT>").group_by("a.b").aggregate(F.count()).filter("a.b = 1"),
+        r"its name has a dot in it, so write `a\.b`",
+    ),
+    ("no-comma", lambda: stream("t", "a INT b INT"), r"column 'a' is INT, and behind that stands 'b INT'"),
+    ("no-comma-inside", lambda: stream("t", "a STRUCT<b: INT c: INT>"), r"column 'a\.b' is INT, and behind that"),
+    ("open-bracket", lambda: stream("t", "a STRUCT<b: INT"), r"in which a bracket is not closed"),
     ("column-of-none", lambda: ORDERS.with_column("x", None), r"with_column\(\) got None: give Spark SQL"),  # type: ignore[arg-type]
     ("no-name", lambda: ORDERS.select("amount / 2"), r"no name: end it with AS"),
     ("name-twice", lambda: ORDERS.select("amount", "1 AS Amount"), r"two columns the name 'Amount'"),

@@ -50,7 +50,7 @@ def test_row_of_a_table_without_a_key_is_not_told_to_be_filtered() -> None:
 
     said = str(failures[0].error)
     assert "filter such records" not in said
-    assert "a table's filter does not" in said
+    assert "a table's filter() does not see it" in said
     assert "let the producer" in said
     assert "on_error('skip') or on_error('dead_letter', ...) leaves such records out" in said
 
