@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,8 +67,12 @@ _PYTHON: Final[dict[str, Any]] = {
     WINDOW: _Bounds,
 }
 _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
-# A Python name is what the rows' classes can have; two underscores begin what rows have for themselves.
+# Two underscores begin what rows have for themselves.
 _NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
+_WRITTEN_NAME: Final = re.compile(r"(?!__)[ !#-\[\]-~]+")
+"""Of a column that an earlier stage wrote: what JSON writes as it is."""
+_NAME_IN_CODE: Final = r'\\u[0-9a-fA-F]{4}(?:[^"\\]|\\.)*"\s*:'
+"""A name, or a part of one, that is written by its code."""
 _FIELD: Final = re.compile(
     rf"\s*({_NAME.pattern})(?:\s*:\s*|\s+)(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?|STRUCT\s*<.*>)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -95,16 +100,23 @@ class JsonField:
 
     Args:
         kind: Spark's type (`decoded_kind`), or `WINDOW`.
+        within: the path to it, with a dot behind each; empty for one of the value itself.
     """
 
     name: str
     kind: str
+    within: str = ""
+
+    @property
+    def path(self) -> str:
+        """Its name, for people."""
+        return self.within + self.name
 
     @cached_property
     def inner(self) -> JsonDecoder | None:
         """The decoder of its values, of a STRUCT."""
         found = _STRUCT.fullmatch(self.kind)
-        return None if found is None else JsonDecoder.of(found[1])
+        return None if found is None else JsonDecoder.of(found[1], f"{self.path}.")
 
     @cached_property
     def decimal(self) -> pa.Decimal128Type | None:
@@ -163,18 +175,23 @@ class JsonDecoder:
     needed: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, schema: str) -> JsonDecoder | None:
-        """The decoder for a schema in Spark DDL, or None when it has other types, or a name twice."""
+    def of(cls, schema: str, within: str = "") -> JsonDecoder | None:
+        """The decoder for a schema in Spark DDL, or None when it has other types, or a name twice.
+
+        Args:
+            within: the path to its columns (`JsonField`).
+        """
         # Of records that are only counted nothing but the key goes on: their schema has no field.
         parts = [_FIELD.fullmatch(part) for part in parts_of(schema)] if schema else []
-        fields = [JsonField(f[1], kind) for f in parts if f is not None and (kind := decoded_kind(f[2])) is not None]
+        kinds = [(f[1], decoded_kind(f[2])) for f in parts if f is not None]
+        fields = [JsonField(name, kind, within) for name, kind in kinds if kind is not None]
         return cls.of_fields(fields) if len(fields) == len(parts) else None
 
     @classmethod
     def of_fields(cls, fields: Sequence[JsonField]) -> JsonDecoder | None:
-        """The decoder of some fields, or None where a name is no plain one, or is there twice."""
+        """The decoder of some fields, or None where JSON may write a name in two ways, or one is there twice."""
         names = {field.name.lower() for field in fields}  # which Spark does not tell apart by case
-        if len(names) < len(fields) or any(_NAME.fullmatch(field.name) is None for field in fields):
+        if len(names) < len(fields) or any(_WRITTEN_NAME.fullmatch(field.name) is None for field in fields):
             return None
         return cls(tuple(fields))
 
@@ -213,22 +230,25 @@ class JsonDecoder:
         columns = {
             field.name: read[field.name]
             if field.name in read
-            else pa.array([getattr(row, field.name) for row in rows], PLAIN[field.kind])
+            else pa.array(self._given(field, rows), PLAIN[field.kind])
             for field in self.fields
             if self.needed is None or field.name in self.needed
         }
         return Decoded(columns, bad)
 
-    @staticmethod
-    def _windows(field: JsonField, rows: Sequence[Any], bad: dict[int, str]) -> pa.Array:
+    def _given(self, field: JsonField, rows: Sequence[Any]) -> list[Any]:
+        """What the values have of a field."""
+        return list(map(operator.attrgetter(self._attributes[field.name]), rows))
+
+    def _windows(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str]) -> pa.Array:
         """The windows that an earlier stage wrote; `bad` gets the rows of those that are none."""
-        given = [getattr(row, field.name) for row in rows]
+        given = self._given(field, rows)
         bounds = []
         for bound in ("start", "end"):
             texts = [None if one is None else getattr(one, bound) for one in given]
             found, none = timestamps(pa.array(texts, pa.string()))
             bounds.append(found)
-            bad |= {at: misfit(field.name, field.kind, "is none") for at in none if at not in bad}
+            bad |= {at: misfit(field.path, field.kind, "is none") for at in none if at not in bad}
         missing = pa.array([one is None for one in given], pa.bool_())
         return pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE), mask=missing)
 
@@ -241,11 +261,11 @@ class JsonDecoder:
         values: pa.ChunkedArray,
     ) -> pa.Array:
         """Objects; `bad` gets the rows of those that are none."""
-        tokens = [bytes(getattr(row, field.name)) for row in rows]
+        tokens = [bytes(token) for token in self._given(field, rows)]
         given = pa.array([None if token == b"null" else token for token in tokens], pa.binary())
         found = inner.decode(pa.chunked_array([given]))
         for at, why in found.bad.items():
-            bad.setdefault(at, _within(field, why))
+            bad.setdefault(at, _no_struct(field, tokens[at]) or why)
         self._look_at_several(field, values, bad, _no_struct)
         columns = {one.name: found.columns[one.name] for one in inner.fields}
         return pa.StructArray.from_arrays(list(columns.values()), names=list(columns), mask=given.is_null())
@@ -259,7 +279,7 @@ class JsonDecoder:
         values: pa.ChunkedArray,
     ) -> pa.Array:
         """Numbers with a point; `bad` gets the rows of those that are none."""
-        tokens = [bytes(getattr(row, field.name)) for row in rows]
+        tokens = [bytes(token) for token in self._given(field, rows)]
         found, none = decimals(tokens, kind)
         for at in none:
             if (why := _no_decimal(field, tokens[at])) is not None:
@@ -285,7 +305,7 @@ class JsonDecoder:
 
     def _times(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
         """Points in time; `bad` gets the rows of those that are none."""
-        given = [getattr(row, field.name) for row in rows]
+        given = self._given(field, rows)
         numbers = {at: value for at, value in enumerate(given) if isinstance(value, int)}
         found, none = timestamps(
             pa.array([None if at in numbers else value for at, value in enumerate(given)], pa.string())
@@ -304,7 +324,7 @@ class JsonDecoder:
 
     def _dates(self, field: JsonField, rows: Sequence[Any], bad: dict[int, str], values: pa.ChunkedArray) -> pa.Array:
         """Days; `bad` gets the rows of those that are none."""
-        given = [getattr(row, field.name) for row in rows]
+        given = self._given(field, rows)
         found, none = dates(pa.array(given, pa.string()))
         for at in none:
             if (why := _no_date(field, json.dumps(given[at], ensure_ascii=False).encode())) is not None:
@@ -327,11 +347,12 @@ class JsonDecoder:
         """A token of another type than the field's: a text takes any, a double some texts, as in Spark."""
         try:
             tokens = self._raw_decoder.decode(value)
-            present = {field: bytes(getattr(tokens, field.name)) for field in self.fields}
+            present = {field: bytes(self._given(field, [tokens])[0]) for field in self.fields}
             # Of fields with one name the last counts, but Spark takes none of them if one does not fit.
             for field, token in self._repeated(value):
                 _converted(field, token)
-            return self._row(**{field.name: _converted(field, token) for field, token in present.items() if token})
+            made = {self._attributes[field.name]: _converted(field, token) for field, token in present.items() if token}
+            return self._row(**made)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             bad[at] = str(error)
             return self._row()
@@ -345,9 +366,19 @@ class JsonDecoder:
 
     @cached_property
     def _row(self) -> Callable[..., Any]:
-        fields = [(f.name, _PYTHON[f.kind] | None, None) for f in self.fields if not f.is_token]
-        tokens = [(f.name, msgspec.Raw, msgspec.Raw(b"null")) for f in self.fields if f.is_token]
-        return msgspec.defstruct("Row", [*fields, *tokens], gc=False, kw_only=True)
+        of = self._attributes
+        fields = [(of[f.name], _PYTHON[f.kind] | None, None) for f in self.fields if not f.is_token]
+        tokens = [(of[f.name], msgspec.Raw, msgspec.Raw(b"null")) for f in self.fields if f.is_token]
+        return msgspec.defstruct("Row", [*fields, *tokens], gc=False, kw_only=True, rename=self._names)
+
+    @cached_property
+    def _attributes(self) -> dict[str, str]:
+        """What a field is called in a row: its name need not be a Python name."""
+        return {field.name: f"f{at}" for at, field in enumerate(self.fields)}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {attribute: name for name, attribute in self._attributes.items()}
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -355,8 +386,8 @@ class JsonDecoder:
 
     @cached_property
     def _raw_decoder(self) -> msgspec.json.Decoder[Any]:
-        fields = [(field.name, msgspec.Raw, msgspec.Raw(b"")) for field in self.fields]
-        return msgspec.json.Decoder(msgspec.defstruct("Tokens", fields, kw_only=True))
+        fields = [(attribute, msgspec.Raw, msgspec.Raw(b"")) for attribute in self._names]
+        return msgspec.json.Decoder(msgspec.defstruct("Tokens", fields, kw_only=True, rename=self._names))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
@@ -365,39 +396,39 @@ class JsonDecoder:
 
 def _no_time(field: JsonField, token: bytes) -> str | None:
     if (wrong := misread_time(token)) is not None:
-        return f"column {field.name!r} {wrong}"
+        return f"column {field.path!r} {wrong}"
     if token[:1] == b'"' and timestamp_us(json.loads(token)) is None:
-        return misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
+        return misfit(field.path, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
     return None
 
 
 def _no_date(field: JsonField, token: bytes) -> str | None:
     if (wrong := misread_date(token)) is not None:
-        return f"column {field.name!r} {wrong}"
-    return None if token[:1] == b'"' else misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode()} is none")
+        return f"column {field.path!r} {wrong}"
+    return None if token[:1] == b'"' else misfit(field.path, field.kind, f"{token[:_SHOWN_BYTES].decode()} is none")
 
 
 def _no_struct(field: JsonField, token: bytes) -> str | None:
     assert field.inner is not None
-    why = field.inner.decode(pa.chunked_array([[token]], pa.binary())).bad.get(0)
-    return None if why is None else _within(field, why)
-
-
-def _within(field: JsonField, why: str) -> str:
-    return f"in the column {field.name!r}: {why}"
+    if token[:1] != b"{":
+        return misfit(field.path, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none")
+    return field.inner.decode(pa.chunked_array([[token]], pa.binary())).bad.get(0)
 
 
 def _no_decimal(field: JsonField, token: bytes) -> str | None:
     if (wrong := misread_decimal(token)) is not None:
-        return f"column {field.name!r} {wrong}"
+        return f"column {field.path!r} {wrong}"
     assert field.decimal is not None
     found = decimal_of(token, field.decimal)
-    return misfit(field.name, field.kind, found) if isinstance(found, str) else None
+    return misfit(field.path, field.kind, found) if isinstance(found, str) else None
 
 
 def _with_several(values: pa.ChunkedArray, field: JsonField) -> list[int]:
     """The values in which a field's name stands more than once."""
     several = pc.greater(pc.count_substring(values, f'"{field.name}"'), 1)
+    in_code = pc.match_substring(values, "\\u")
+    if pc.any(in_code).as_py():
+        several = pc.or_(several, pc.match_substring_regex(values, _NAME_IN_CODE))
     found: list[int] = np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist()
     return found
 
@@ -433,8 +464,8 @@ def _converted(field: JsonField, token: bytes) -> Any:
         number = int(token)
         if -_RANGE[field.kind] <= number < _RANGE[field.kind]:
             return number
-        raise ValueError(misfit(field.name, field.kind, f"{number} is out of its range"))
-    raise ValueError(misfit(field.name, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none"))
+        raise ValueError(misfit(field.path, field.kind, f"{number} is out of its range"))
+    raise ValueError(misfit(field.path, field.kind, f"{token[:_SHOWN_BYTES].decode('utf-8', 'replace')} is none"))
 
 
 _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")

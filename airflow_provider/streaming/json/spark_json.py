@@ -38,9 +38,11 @@ class SparkJson:
 
     Args:
         schema: in Spark DDL; None, or one that is not understood here, has no columns.
+        within: the path to its columns, with a dot behind each; empty for those of the value itself.
     """
 
     schema: str | None = None
+    within: str = ""
 
     def misread(self, values: pa.ChunkedArray) -> dict[int, str]:
         """By index, the column that would be read as nobody wrote it; a value that is no JSON is left out.
@@ -69,7 +71,7 @@ class SparkJson:
             return None
         for at, (name, check) in enumerate(self._checks):
             tokens = [bytes(getattr(fields, f"f{at}"))]
-            if value.count(f'"{name}"'.encode()) > 1:
+            if value.count(f'"{name}"'.encode()) > 1 or b"\\u" in value:
                 # The last one counts, and all of one name have to be right.
                 tokens = [token for other, token in raw_fields(value) if other == name]
             if (wrong := next(filter(None, map(check, tokens)), None)) is not None:
@@ -82,7 +84,7 @@ class SparkJson:
 
     @cached_property
     def _checks(self) -> list[tuple[str, Callable[[bytes], str | None]]]:
-        found = ((name, _check(name, kind)) for name, kind in self._types.items())
+        found = ((name, _check(self.within + name, kind)) for name, kind in self._types.items())
         return [(name, check) for name, check in found if check is not None]
 
     @cached_property
@@ -94,17 +96,15 @@ class SparkJson:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built on demand: classes made here cannot be pickled."""
-        return {"schema": self.schema}
+        return {"schema": self.schema, "within": self.within}
 
 
-def _check(name: str, kind: SqlType) -> Callable[[bytes], str | None] | None:
+def _check(path: str, kind: SqlType) -> Callable[[bytes], str | None] | None:
     """Says how a column's token would be misread; None where it never is."""
     if (of := _MISREAD.get(kind.name)) is not None:
-        return lambda token: None if (wrong := of(token)) is None else f"column {name!r} {wrong}"
-    inner = SparkJson(kind.text.partition("<")[2][:-1]) if kind.fields else None
-    if inner is None or not inner._checks:  # noqa: SLF001
-        return None
-    return lambda token: None if (wrong := inner._misread(token)) is None else f"in the column {name!r}: {wrong}"  # noqa: SLF001
+        return lambda token: None if (wrong := of(token)) is None else f"column {path!r} {wrong}"
+    inner = SparkJson(kind.text.partition("<")[2][:-1], f"{path}.") if kind.fields else None
+    return inner._misread if inner is not None and inner._checks else None  # noqa: SLF001
 
 
 def _within(types: Mapping[str, SqlType], value: bytes, path: str = "") -> list[tuple[str, SqlType, bytes]]:

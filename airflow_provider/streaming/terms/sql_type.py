@@ -25,8 +25,6 @@ _OPENING, _CLOSING = "(<", ")>"
 _COLUMN: Final = re.compile(
     r"\s*(?:`((?:[^`]|``)+)`\s*:?\s*|([A-Za-z0-9_]+)(?:\s*:\s*|\s+))([A-Za-z_]\w*)\s*(.*)", re.DOTALL
 )
-_BEHIND: Final = re.compile(r"NOT\s+NULL\b|COMMENT\b|COLLATE\b|DEFAULT\b", re.IGNORECASE)
-"""What may stand behind a column's type."""
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*(.*)", re.DOTALL)
 
 
@@ -169,7 +167,8 @@ def check_schema(schema: str | None, where: str) -> None:
         instead = "Rename the field where it is produced, or leave it out."
         refuse_name_of_rows(f"{where} got a schema with the column", name, instead)
         for path, inner in _inside(name, kind):
-            if inner.behind and _BEHIND.match(inner.behind) is None:
+            further = _COLUMN.fullmatch(inner.behind)
+            if further is not None and further[3].upper() in TYPES:
                 raise ConfigurationError(
                     f"{where} got a schema whose column {path!r} is {inner.text}, and behind that stands "
                     f"{inner.behind!r}: is a comma missing?"

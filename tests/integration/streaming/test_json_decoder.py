@@ -101,22 +101,23 @@ DATES = [
 def random_home(choose: random.Random) -> str:
     if choose.random() < 0.15:
         return random_token(choose)
-    geo = {"lat": random_token(choose), "price": choose.choice(NUMBERS), "x": "1"}
+    geo = [("lat", random_token(choose)), ("price", choose.choice(NUMBERS)), ("x", "1")]
     fields = {
         "city": choose.choice(['"Graz"', '"Wien"', random_token(choose)]),
         "zip": choose.choice(["8010", "1", random_token(choose)]),
         "since": choose.choice(DATES),
         "at": random_time(choose),
-        "geo": choose.choice(["null", "{}", "[]", object_of(choose.sample(list(geo.items()), choose.randrange(3)))]),
+        "geo": choose.choice(["null", "{}", "[]", object_of(choose, choose.sample(geo, choose.randrange(3)))]),
     }
     chosen = choose.sample(list(fields.items()), choose.randrange(5))
     if chosen and choose.random() < 0.05:
         chosen.append((chosen[0][0], random_token(choose)))
-    return object_of(chosen)
+    return object_of(choose, chosen)
 
 
-def object_of(fields: Sequence[tuple[str, str]]) -> str:
-    return "{" + ", ".join(f'"{name}":{token}' for name, token in fields) + "}"
+def object_of(choose: random.Random, fields: Sequence[tuple[str, str]]) -> str:
+    named = [(f"\\u{ord(name[0]):04x}{name[1:]}" if choose.random() < 0.05 else name, token) for name, token in fields]
+    return "{" + ", ".join(f'"{name}":{token}' for name, token in named) + "}"
 
 
 def random_value(choose: random.Random) -> str:
@@ -141,7 +142,7 @@ def random_value(choose: random.Random) -> str:
     if choose.random() < 0.5:
         fields += [("home", random_home(choose)) for _ in range(choose.choice([1, 1, 1, 1, 2]))]
     choose.shuffle(fields)
-    text = object_of(fields)
+    text = object_of(choose, fields)
     if choose.random() < 0.05:
         text = text[: choose.randrange(1, len(text))]
     return text

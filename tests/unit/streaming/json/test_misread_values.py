@@ -36,7 +36,7 @@ def test_columns_are_found_whatever_their_type_is_called() -> None:
         (b'{"at":"10:00:00"}', "column 'at' is '10:00:00', which has no date"),
         (b'{"at":"T10:00"}', "no date"),
         (b'{"day":"123"}', "column 'day' is '123', which is no date"),
-        (b'{"home":{"at":"10:00"}}', "in the column 'home': column 'at' is '10:00', which has no date"),
+        (b'{"home":{"at":"10:00"}}', "column 'home.at' is '10:00', which has no date"),
         (b'{"at":1700000000000}', "milliseconds"),
         (b'{"at":-99999999999999999999999}', "seconds since 1970"),
     ],
