@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.expressions import letters, time_functions
+from airflow_provider.streaming.expressions.casts_of_text import read_all_texts, read_text
 from airflow_provider.streaming.expressions.time_functions import Values
 from airflow_provider.streaming.json.json_rows import iso_times, plain_decimals
+from airflow_provider.streaming.json.types import MOST_DIGITS
 
 _NULL: Final = pa.nulls(1, pa.bool_())[0]  # `pa.scalar` would load pandas at the import
-_INTEGER: Final = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]+)[\x00-\x20\x7f]*")
-"""What Spark takes for an integer: its ``trimAll`` takes spaces and control characters away."""
 _CONTROL: Final = re.compile(r"\\u00[0-9a-f]{2}")
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -109,28 +109,6 @@ def _remainder(left: Values, right: Values) -> Values:
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
-def _integers(value: Values, kind: pa.DataType) -> Values:
-    """Of texts; null for one that is no integer of this type."""
-    bound = 2 ** (kind.bit_width - 1)
-    coded = value.dictionary_encode()
-    read = [None if text is None else _integer(text, bound) for text in coded.dictionary.to_pylist()]
-    return pa.array(read, kind).take(coded.indices)
-
-
-def _all_integers(value: Values, kind: pa.DataType) -> Values:
-    """Of texts that are integers of this type."""
-    found = _integers(value, kind)
-    if found.null_count > value.null_count:
-        raise pa.ArrowInvalid("a text that is no integer")
-    return found
-
-
-def _integer(text: str, bound: int) -> int | None:
-    found = _INTEGER.fullmatch(text)
-    number = int(found[1]) if found is not None and len(found[1]) < 4_000 else None
-    return number if number is not None and -bound <= number < bound else None
-
-
 def _whole(value: Values, kind: pa.DataType) -> Values:
     """Of DOUBLE, without what is behind the point."""
     _refuse(_whole_is_out, value, kind)
@@ -174,14 +152,18 @@ def _decimal_to_double(value: Values) -> Values:
 
 def _decimal_to_integer(value: Values, kind: pa.DataType) -> Values:
     """Without what is behind the point."""
-    return pc.cast(pc.cast(pc.trunc(value), pa.decimal128(value.type.precision, 0)), kind)
+    _refuse(_decimal_is_out, value, kind)
+    return pc.cast(_cut(value), kind)
 
 
 def _decimal_is_out(value: Values, kind: pa.DataType) -> Values:
     above = 2 ** (kind.bit_width - 1)
-    whole = pc.trunc(value)
-    inside = pc.and_(pc.greater_equal(whole, Decimal(-above)), pc.less(whole, Decimal(above)))
-    return pc.invert(inside)
+    return _beyond(_cut(value), Decimal(-above), Decimal(above - 1))
+
+
+def _cut(value: Values) -> Values:
+    whole = pc.trunc(pc.cast(value, pa.decimal128(MOST_DIGITS, value.type.scale)))
+    return pc.cast(whole, pa.decimal128(MOST_DIGITS - value.type.scale, 0))
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -338,12 +320,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "decimal_to_double": _decimal_to_double,
     "decimal_to_integer": _decimal_to_integer,
     "midnight": time_functions.midnight,
-    "to_integer": _all_integers,
-    "to_integer_or_null": _integers,
+    "read_text": read_all_texts,
+    "read_text_or_null": read_text,
+    "flag": pc.cast,
     "to_time_or_null": time_functions.times_of,
     "to_date": time_functions.date_of,
-    "to_date_or_null": time_functions.dates_of,
-    "read_date": time_functions.all_dates,
     "to_whole": _whole,
     "read_again": pc.cast,
     "composite_key": _composite_key,
@@ -365,10 +346,9 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
 
 _OUT_OF_RANGE: Final = "a number is out of its type's range"
 _ZERO: Final = "it divides by zero"
-_NO_INTEGER: Final = "a text is no integer, or out of its type's range"
+_NO_VALUE: Final = "a text is no value of its type, or out of its range"
 _FEWER: Final = "there are fewer parts"
 _NO_TIME: Final = "a time is out of range"
-_NO_DATE: Final = "a text is no date"
 
 Lacks = Callable[..., pa.Array]
 
@@ -410,7 +390,7 @@ def _is_least(value: Values) -> Values:
     return pc.equal(value, _least(value.type))
 
 
-def _beyond(value: Values, least: float, greatest: float) -> Values:
+def _beyond(value: Values, least: float | Decimal, greatest: float | Decimal) -> Values:
     return pc.invert(pc.and_(pc.greater_equal(value, least), pc.less_equal(value, greatest)))
 
 
@@ -431,11 +411,10 @@ LACKING: Final[Mapping[str, Sequence[tuple[Lacks, str]]]] = {
     "remainder": [(_by_zero, _ZERO)],
     "divide_decimals": [(lambda left, right, _: _by_zero(left, right), _ZERO)],
     "div": [(_by_zero, _ZERO), (_quotient_is_out, _OUT_OF_RANGE)],
-    "to_integer": [(lambda text, kind: pc.is_null(_integers(text, kind)), _NO_INTEGER)],
+    "read_text": [(lambda text, kind: pc.is_null(read_text(text, kind)), _NO_VALUE)],
     "round_to_decimal": [(_rounded_is_out, _OUT_OF_RANGE)],
     "decimal_to_integer": [(_decimal_is_out, _OUT_OF_RANGE)],
     "midnight": [(time_functions.is_beyond_times, _NO_TIME)],
-    "read_date": [(lambda text: pc.is_null(time_functions.dates_of(text)), _NO_DATE)],
     "date_trunc": [(time_functions.begins_before_all, _NO_TIME)],
     "element": [(lambda parts, at: pc.less_equal(pc.list_value_length(parts), at), _FEWER)],
     "time_of": [(lambda units, us: _beyond(units, -(2**63 // us), (2**63 - 1) // us), _NO_TIME)],

@@ -406,9 +406,9 @@ class _Reader:
     def cast(self, node: Any) -> Expression:
         to, value = _cast_to(node), typed(self.read(node.this))
         if node.args.get("safe"):
-            if value.kind != STRING or to not in INTEGERS:
+            if value.kind != STRING or to in ("", STRING, TIMESTAMP):
                 raise LeftToSparkError(f"try_cast of {value.kind} as {to}")
-            return Call("to_integer_or_null", (value,), to, (arrow_of(to),))
+            return Call("read_text_or_null", (value,), to, (arrow_of(to),))
         made = cast(value, to)
         if isinstance(made, Literal) and made.kind in INTEGERS:
             return CastLiteral(made.value, made.kind)

@@ -182,6 +182,8 @@ def cast(value: Expression, kind: str) -> Expression:
         if scale <= to[1] and digits - scale <= to[0] - to[1]:
             return Call("to_decimal", (value,), kind, (arrow_of(kind),))
         return Call("round_to_decimal", (value,), kind, (arrow_of(kind),))
+    if to is not None and value.kind == STRING:
+        return Call("read_text", (value,), kind, (arrow_of(kind),))
     if of is not None and kind == DOUBLE:
         return Call("decimal_to_double", (value,), kind)
     if of is not None and kind in INTEGERS and of[0] <= _DIGITS_OF_DOUBLE:
@@ -195,10 +197,12 @@ def cast(value: Expression, kind: str) -> Expression:
             return Call("to_date", (value,), kind)
         case ("DATE", "TIMESTAMP"):
             return Call("midnight", (value,), kind)
-        case ("STRING", "DATE"):
-            return Call("read_date", (value,), kind)
-        case ("STRING", ("INT" | "BIGINT")):
-            return Call("to_integer", (value,), kind, (arrow_of(kind),))
+        case ("STRING", ("INT" | "BIGINT" | "DOUBLE" | "BOOLEAN" | "DATE")):
+            return Call("read_text", (value,), kind, (arrow_of(kind),))
+        case ("BOOLEAN", ("INT" | "DOUBLE")) | (("INT" | "BIGINT" | "DOUBLE"), "BOOLEAN"):
+            return Call("flag", (value,), kind, (arrow_of(kind),))
+        case ("TIMESTAMP", "BIGINT"):
+            return Call("unix_seconds", (value,), kind)
         case ("BIGINT", "INT"):
             return Call("to_int", (value,), kind)
         case ("DOUBLE", ("INT" | "BIGINT")):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.streaming.json.json_rows import iso_times
-from airflow_provider.streaming.json.spark_times import TIMESTAMP, dates, timestamps
+from airflow_provider.streaming.json.spark_times import TIMESTAMP, timestamps
 
 Values = Any
 """A `pa.Array`, or a `pa.Scalar` for the same value in every row."""
@@ -73,19 +73,6 @@ def is_beyond_times(days: Values) -> Values:
 
 def _since_1970(days: Values) -> Values:
     return days.cast(pa.int32()).cast(pa.int64())
-
-
-def dates_of(texts: Values) -> Values:
-    """Of texts; null for one that is no date."""
-    return dates(texts)[0]
-
-
-def all_dates(texts: Values) -> Values:
-    """Of texts that are dates."""
-    found, none = dates(texts)
-    if none:
-        raise pa.ArrowInvalid("a text that is no date")
-    return found
 
 
 # -- parts of a time ---------------------------------------------------------------------------------------------------

@@ -317,10 +317,8 @@ def _typed(text: Expression, kind: str) -> Expression:
     """A key's text as what it was made of."""
     if kind == TIMESTAMP:
         return Call("to_time_or_null", (text,), kind)
-    if kind == DATE:
-        return Call("to_date_or_null", (text,), kind)
-    if kind in (INT, BIGINT):
-        return Call("to_integer_or_null", (text,), kind, (arrow_of(kind),))
+    if kind in (INT, BIGINT, DATE):
+        return Call("read_text_or_null", (text,), kind, (arrow_of(kind),))
     if kind in (BOOLEAN, DOUBLE) or kind.startswith("DECIMAL"):
         return Call("read_again", (text,), kind, (arrow_of(kind),))
     raise LeftToSparkError(f"a key of the type {kind}")

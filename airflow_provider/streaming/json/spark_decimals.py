@@ -37,8 +37,13 @@ def decimals(tokens: Sequence[bytes], kind: pa.Decimal128Type) -> tuple[pa.Array
 def decimal_of(token: bytes, kind: pa.Decimal128Type) -> Decimal | str:
     """A JSON token as a number; why it is none."""
     text = str(msgspec.json.decode(token)) if token[:1] == b'"' else token.decode()
+    return number_of(text, kind) or f"{token[:_SHOWN].decode('utf-8', 'replace')} is none"
+
+
+def number_of(text: str, kind: pa.Decimal128Type) -> Decimal | str:
+    """A text as a number; why it does not fit, empty for one that is none."""
     if _NUMBER.fullmatch(text) is None:
-        return f"{token[:_SHOWN].decode('utf-8', 'replace')} is none"
+        return ""
     number, whole = Decimal(text), kind.precision - kind.scale
     if number.adjusted() <= whole:  # one that is far larger would get as many digits
         number = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _WIDE)

@@ -34,6 +34,8 @@ _VALUES: Final[dict[str, list[object]]] = {
         "9223372036854775808", "ß", "é", "日本語", "😀a", "a%b", "a_b", "a\nb", "x'y", 'q"r', "\u00a0z\u00a0", "true",
         "aXb", "ΑΣ", "ΑΣ.Σ", "İI", "ǅ", "ŉ", "\ua7cb\u0264", "\U00010d50\U00010d70", "\U00016ea0", "a\u0301Ά", "a/b//c",
         "k=v&id=7", "&id=", "2026-01-31", " 2024-2-29T", "1969", "+12345-1",
+        "NaN", "-inf", "1e3", ".5", "5.", "1.5d", "0x1p3", "9999999.995", "99999999999999999999", "Yes", "0", "+NaN",
+        "\x7f1", "1_0", "\u0665", "1e400", "-1e-400", "1e", "f", " TRUE ",
     ],
     INT: [None, 0, 1, -1, 2, 3, 7, 100, 2**31 - 1, -(2**31)],
     BIGINT: [None, 0, 1, -1, 2, 5, 1000, 2**31, 2**63 - 1, -(2**63), -(2**62), 12345678901],
@@ -165,6 +167,8 @@ class Expressions:
             lambda: f"({one(DATE)}) IN (DATE '1970-01-01', {pick(['NULL', chr(39) + '2024-02-29' + chr(39)])})",
             lambda: f"{pick(['r', 'r.r', 'r.w'])} IS {pick(['', 'NOT'])} NULL",
             lambda: f"({one(DECIMAL)}) {pick(_COMPARISONS)} ({one(DOUBLE)})",
+            lambda: f"{pick(['cast', 'try_cast'])}({one(STRING)} as boolean)",
+            lambda: f"cast({number()} as boolean)",
             lambda: f"isnull({one(STRING)})",
             lambda: f"isnotnull({one(INT)})",
             lambda: f"coalesce({one(BOOLEAN)}, {one(BOOLEAN)})",
@@ -214,13 +218,13 @@ class Expressions:
             lambda: f"date_trunc('{self._chance.choice(_UNITS)}', {one(self._chance.choice([TIMESTAMP, DATE]))})",
         ]
 
-    @staticmethod
-    def _days(one: Callable[[str], str]) -> list[Callable[[], str]]:
+    def _days(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
+        pick = self._chance.choice
         return [
             lambda: f"to_date({one(TIMESTAMP)})",
             lambda: f"to_date({one(STRING)})",
             lambda: f"cast({one(TIMESTAMP)} as date)",
-            lambda: f"cast({one(STRING)} as date)",
+            lambda: f"{pick(['cast', 'try_cast'])}({one(STRING)} as date)",
         ]
 
     def _decimals(self, one: Callable[[str], str]) -> list[Callable[[], str]]:
@@ -238,6 +242,7 @@ class Expressions:
             lambda: f"CASE WHEN {one(BOOLEAN)} THEN m END",
             lambda: f"coalesce({one(DECIMAL)}, {pick(['m + 0.00', '0', '0.5', 'i', 'b'])})",
             lambda: f"cast({one(DECIMAL)} as decimal({pick(['5,1', '10,2', '4', '38,0', '12,4', '7,7'])}))",
+            lambda: f"{pick(['cast', 'try_cast'])}({one(STRING)} as decimal({pick(['9,2', '4', '38,6'])}))",
             lambda: f"cast({one(pick([INT, BIGINT]))} as decimal({pick(['4', '9,5', '12', '19,1'])}))",
         ]
 
@@ -248,6 +253,7 @@ class Expressions:
             lambda: f"({number()}) / ({number()})",
             lambda: f"-({one(DOUBLE)})",
             lambda: f"abs({one(DOUBLE)})",
+            lambda: f"{pick(['cast', 'try_cast', 'cast'])}({one(pick([STRING, BOOLEAN]))} as double)",
             lambda: f"cast({one(pick([INT, BIGINT, DECIMAL]))} as double)",
             lambda: f"({one(DOUBLE)}) {pick('+-*/')} ({one(DECIMAL)})",
             lambda: f"{one(DOUBLE)} {pick('+-*')} 0.5",
@@ -266,6 +272,7 @@ class Expressions:
             lambda: f"cast({one(DOUBLE)} as {kind})",
             lambda: f"cast({one(DECIMAL)} as {kind})",
             lambda: f"try_cast({one(STRING)} as {kind})",
+            lambda: f"cast({one(BOOLEAN if kind == INT else pick([BOOLEAN, TIMESTAMP]))} as {kind})",
             lambda: f"cast({one(STRING)} as {kind})",
             lambda: f"cast({one(BIGINT if kind == INT else INT)} as {kind})",
         ]

@@ -44,7 +44,7 @@ def values(
         ("-amount", {"amount": -GREATEST - 1}, "out of its type's range", -10),
         ("abs(amount)", {"amount": -GREATEST - 1}, "out of its type's range", 10),
         ("CAST(amount AS INT)", {"amount": 2**31}, "out of its type's range", 10),
-        ("CAST(split(code, '/')[0] AS INT)", {"code": "x"}, "a text is no integer", 7),
+        ("CAST(split(code, '/')[0] AS INT)", {"code": "x"}, "a text is no value of its type", 7),
         ("split(code, '/')[1]", {"code": "x"}, "there are fewer parts", "x"),
         ("timestamp_millis(amount)", {"amount": GREATEST}, "a time is out of range", "1970-01-01T00:00:00.010000Z"),
     ],
