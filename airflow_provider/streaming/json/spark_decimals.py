@@ -37,7 +37,8 @@ def decimals(tokens: Sequence[bytes], kind: pa.Decimal128Type) -> tuple[pa.Array
 def decimal_of(token: bytes, kind: pa.Decimal128Type) -> Decimal | str:
     """A JSON token as a number; why it is none."""
     text = str(msgspec.json.decode(token)) if token[:1] == b'"' else token.decode()
-    return number_of(text, kind) or f"{token[:_SHOWN].decode('utf-8', 'replace')} is none"
+    found = number_of(text, kind)
+    return f"{token[:_SHOWN].decode('utf-8', 'replace')} is none" if found == "" else found
 
 
 def number_of(text: str, kind: pa.Decimal128Type) -> Decimal | str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -43,6 +43,8 @@ _YEARS_1_TO_9999: Final = range(-62_135_596_800, 253_402_300_800)
 """Seconds since 1970."""
 _SHOWN: Final = 40
 _MOST_OFFSET_S: Final = 18 * 3600
+_REMEMBERED: Final = 64
+"""Characters of the longest text that is kept in memory with what it comes to."""
 _LEAST: Final = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
 """What is meant where it is not said."""
 _CYCLE_YEARS: Final = 400
@@ -119,18 +121,24 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
-@lru_cache(maxsize=4096)
 def date_days(text: str) -> int | None:
     """A text as days since 1970; None where it is no date."""
+    return _remembered_days(text) if len(text) <= _REMEMBERED else _days(text)
+
+
+def timestamp_us(text: str) -> int | None:
+    """A text as microseconds since 1970; None where it is no time."""
+    return _remembered_us(text) if len(text) <= _REMEMBERED else _us(text)
+
+
+def _days(text: str) -> int | None:
     found = _DATE.fullmatch(text.strip(_AROUND))
     seconds = None if found is None else _seconds(found)
     days = None if seconds is None else seconds // _DAY_S
     return days if days is not None and -(2**31) <= days < 2**31 else None
 
 
-@lru_cache(maxsize=4096)
-def timestamp_us(text: str) -> int | None:
-    """A text as microseconds since 1970; None where it is no time."""
+def _us(text: str) -> int | None:
     found = _TIME.fullmatch(text.strip(_AROUND))
     seconds = None if found is None else _seconds(found)
     if found is None or seconds is None:
@@ -143,6 +151,9 @@ def timestamp_us(text: str) -> int | None:
         seconds -= ahead
     us = seconds * 1_000_000 + micros
     return us if -(2**63) <= us < 2**63 else None
+
+
+_remembered_days, _remembered_us = lru_cache(maxsize=4096)(_days), lru_cache(maxsize=4096)(_us)
 
 
 def _seconds(found: re.Match[str]) -> int | None:
@@ -158,7 +169,6 @@ def _seconds(found: re.Match[str]) -> int | None:
     return cycles * _CYCLE_S + (moment - _EPOCH) // timedelta(seconds=1)
 
 
-@cache
 def _offset_s(name: str) -> int | None:
     """The seconds that a zone is ahead of UTC; None for one that has another name than its offset, and for none."""
     name = _ONE_HOUR.sub(r"\g<1>0\g<2>:", name, count=1)
