@@ -117,6 +117,23 @@ def test_signal_reaches_the_driver_although_no_broker_answers(tmp_path: Path, mo
         assert "could not be given through Kafka" in said
 
 
+HEAPS = """
+import os, pathlib, sys, time
+(pathlib.Path(sys.argv[1]) / "driver").write_text(os.environ["MALLOC_ARENA_MAX"])
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("given", "found"), [({}, "2"), ({"MALLOC_ARENA_MAX": "8"}, "8")], ids=["default", "set"])
+def test_threads_share_two_heaps_unless_the_environment_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], found: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    with launched_driver(HEAPS, tmp_path, given):
+        assert (tmp_path / "run" / "driver").read_text() == found
+
+
 # Starts its driver and lives as long, as spark-submit's JVM does. It does nothing about signals itself.
 JVM = """
 import os, pathlib, signal, subprocess, sys

@@ -42,6 +42,8 @@ _ROWS_PER_BATCH: Final = 25_000
 _NO_BOUND: Final = 2**31 - 1
 
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
+_ARENAS: Final = "spark.executorEnv.MALLOC_ARENA_MAX"
+"""For executors on other hosts, what the launcher sets on its own."""
 
 _OF_PYTHON: Final = (
     "AttributeError",
@@ -81,6 +83,7 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
         .config(map=single_executor_settings(given))
         .config(map=closed_settings(given))
         .config("spark.python.worker.reuse", "true")
+        .config(map={} if _ARENAS in given else {_ARENAS: "2"})
         .config(map={name: str(value) for name, value in pieces.items() if name not in given})
         .config("spark.sql.streaming.minBatchesToRetain", "2")
         # The checkpoint is scratch: no checksums of its files, each of which costs a `chmod` in a process of its own.
