@@ -107,8 +107,9 @@ def joined_columns(left: Stream | Table, right: Stream | Table, on: object) -> t
                 f"join() writes the columns of {side.topic!r}, and their schema {side.schema!r} is not understood "
                 "here: name them with select() first."
             )
-        check_grouping(columns, on, f"join(), of {side.topic!r},")
-        kinds.append(find_column(f"join(), of {side.topic!r},", on, columns))
+        where = f"join(), of {side.topic!r},"
+        kinds.append(find_column(where, on, columns, f"; both sides need it, as select() gives it with AS {on}"))
+        check_grouping(columns, on, where)
         # The time of what is joined already goes on with its rows.
         others = {name: kind for name, kind in columns.items() if name != RECORD and name.lower() != on.lower()}
         sides.append(others)
