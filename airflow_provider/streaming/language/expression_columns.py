@@ -8,7 +8,6 @@ from typing import Final
 
 from airflow_provider.errors import ConfigurationError
 from airflow_provider.streaming.language.column_check import Columns, find_column
-from airflow_provider.streaming.terms.sql_text import is_column
 from airflow_provider.streaming.terms.steps import Filter, Select, Step, WithColumn
 
 _TOKEN: Final = re.compile(
@@ -99,7 +98,7 @@ def _refuse_unknown(where: str, expression: object, columns: Columns) -> None:
 
 def _refuse_value(where: str, condition: object, columns: Columns) -> None:
     """Refuse a column alone that is no condition."""
-    if not isinstance(condition, str) or not is_column(condition):
+    if not isinstance(condition, str) or columns_named(condition) != (condition,):
         return
     kind = find_column(f"{where} got {condition!r}, which", condition, columns)
     if kind is not None and kind.name != "BOOLEAN":

@@ -217,6 +217,11 @@ def test_what_is_no_argument_is_named_in_short(make: Callable[[], object]) -> No
     assert len(str(refused.value)) < 200
 
 
+@pytest.mark.parametrize("condition", ["true", "NULL", "paid", "`paid`", "(paid)", "customer IS NULL"])
+def test_condition_may_be_a_column_or_a_word(condition: str) -> None:
+    assert stream("t", "customer STRING, paid BOOLEAN").filter(condition, "left_out").steps
+
+
 @pytest.mark.parametrize(("make", "why"), [pytest.param(make, why, id=id) for id, make, why in REFUSED])
 def test_what_cannot_be_is_refused_in_one_line_where_it_is_written(make: Callable[[], object], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why) as refused:
