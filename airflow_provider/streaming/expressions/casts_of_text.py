@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from airflow_provider.streaming.expressions.time_functions import Values
 from airflow_provider.streaming.json.spark_decimals import number_of
-from airflow_provider.streaming.json.spark_times import dates
+from airflow_provider.streaming.json.spark_times import dates, each_text
 
 _CONTROL: Final = "".join(map(chr, range(0x21)))
 _AROUND: Final = f"{_CONTROL}\x7f"
@@ -37,9 +37,7 @@ def read_text(texts: Values, kind: pa.DataType) -> Values:
     """Null for a text that is no value of this type."""
     if pa.types.is_date32(kind):
         return dates(texts)[0]
-    coded, of = texts.dictionary_encode(), _reader(kind)
-    read = [None if text is None else of(text) for text in coded.dictionary.to_pylist()]
-    return pa.array(read, kind).take(coded.indices)
+    return each_text(texts, _reader(kind), kind)
 
 
 def read_all_texts(texts: Values, kind: pa.DataType) -> Values:

@@ -18,12 +18,11 @@ from functools import cached_property
 from typing import Annotated, Any, Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider.error_text import bounded
-from airflow_provider.streaming.json.json_text import raw_fields, unsafe_text
+from airflow_provider.streaming.json.json_text import repeated_fields, unsafe_text, with_several
 from airflow_provider.streaming.json.spark_decimals import decimal_of, decimals, misread_decimal
 from airflow_provider.streaming.json.spark_times import (
     TIMESTAMP,
@@ -71,8 +70,6 @@ _ALIASES: Final = {"LONG": "BIGINT", "INTEGER": "INT", "DEC": "DECIMAL", "NUMERI
 _NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 _WRITTEN_NAME: Final = re.compile(r"(?!__)[ !#-\[\]-~]+")
 """Of a column that an earlier stage wrote: what JSON writes as it is."""
-_NAME_IN_CODE: Final = r'\\u[0-9a-fA-F]{4}(?:[^"\\]|\\.)*"\s*:'
-"""A name, or a part of one, that is written by its code."""
 _FIELD: Final = re.compile(
     rf"\s*({_NAME.pattern})(?:\s*:\s*|\s+)(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?|STRUCT\s*<.*>)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -264,9 +261,7 @@ class JsonDecoder:
         tokens = [bytes(token) for token in self._given(field, rows)]
         given = pa.array([None if token == b"null" else token for token in tokens], pa.binary())
         found = inner.decode(pa.chunked_array([given]))
-        for at, why in found.bad.items():
-            bad.setdefault(at, _no_struct(field, tokens[at]) or why)
-        self._look_at_several(field, values, bad, _no_struct)
+        self._look_at(field, {at: tokens[at] for at in found.bad}, values, bad, _no_struct)
         columns = {one.name: found.columns[one.name] for one in inner.fields}
         return pa.StructArray.from_arrays(list(columns.values()), names=list(columns), mask=given.is_null())
 
@@ -281,25 +276,29 @@ class JsonDecoder:
         """Numbers with a point; `bad` gets the rows of those that are none."""
         tokens = [bytes(token) for token in self._given(field, rows)]
         found, none = decimals(tokens, kind)
-        for at in none:
-            if (why := _no_decimal(field, tokens[at])) is not None:
-                bad.setdefault(at, why)
-        self._look_at_several(field, values, bad, _no_decimal)
+        self._look_at(field, {at: tokens[at] for at in none}, values, bad, _no_decimal)
         return found
 
-    def _look_at_several(
+    def _look_at(
         self,
         field: JsonField,
+        tokens: Mapping[int, bytes],
         values: pa.ChunkedArray,
         bad: dict[int, str],
         misfit_of: Callable[[JsonField, bytes], str | None],
     ) -> None:
-        """Of fields of one name the last counts, but Spark takes none of them if one does not fit."""
-        for at in _with_several(values, field):
+        """`bad` gets the rows of which a token does not fit.
+
+        Of fields of one name the last counts, but Spark takes none of them if one does not fit.
+        """
+        for at, token in tokens.items():
+            if (why := misfit_of(field, token)) is not None:
+                bad.setdefault(at, why)
+        for at in with_several(values, field.name):
             if at in bad:
                 continue
-            tokens = (token for other, token in self._repeated(values[at].as_py()) if other == field)
-            reasons = (misfit_of(field, token) for token in tokens if token != b"null")
+            several = repeated_fields(values[at].as_py(), [field.name])
+            reasons = (misfit_of(field, token) for _, token in several if token != b"null")
             if (why := next(filter(None, reasons), None)) is not None:
                 bad[at] = why
 
@@ -310,11 +309,7 @@ class JsonDecoder:
         found, none = timestamps(
             pa.array([None if at in numbers else value for at, value in enumerate(given)], pa.string())
         )
-        for at in (*none, *numbers):
-            token = json.dumps(given[at], ensure_ascii=False).encode()
-            if (why := _no_time(field, token)) is not None:
-                bad.setdefault(at, why)
-        self._look_at_several(field, values, bad, _no_time)
+        self._look_at(field, {at: _token(given[at]) for at in (*none, *numbers)}, values, bad, _no_time)
         if numbers:
             micros = pa.array(
                 [0 if at in bad else numbers.get(at, 0) * 1_000_000 for at in range(len(rows))], pa.int64()
@@ -326,10 +321,7 @@ class JsonDecoder:
         """Days; `bad` gets the rows of those that are none."""
         given = self._given(field, rows)
         found, none = dates(pa.array(given, pa.string()))
-        for at in none:
-            if (why := _no_date(field, json.dumps(given[at], ensure_ascii=False).encode())) is not None:
-                bad.setdefault(at, why)
-        self._look_at_several(field, values, bad, _no_date)
+        self._look_at(field, {at: _token(given[at]) for at in none}, values, bad, _no_date)
         return found
 
     def _one(self, value: bytes | None, at: int, bad: dict[int, str]) -> Any:
@@ -349,20 +341,14 @@ class JsonDecoder:
             tokens = self._raw_decoder.decode(value)
             present = {field: bytes(self._given(field, [tokens])[0]) for field in self.fields}
             # Of fields with one name the last counts, but Spark takes none of them if one does not fit.
-            for field, token in self._repeated(value):
-                _converted(field, token)
+            by_name = {field.name: field for field in self.fields}
+            for name, token in repeated_fields(value, by_name):
+                _converted(by_name[name], token)
             made = {self._attributes[field.name]: _converted(field, token) for field, token in present.items() if token}
             return self._row(**made)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             bad[at] = str(error)
             return self._row()
-
-    def _repeated(self, value: bytes) -> list[tuple[JsonField, bytes]]:
-        """Fields that stand in an object more than once, each as often as it does, with their tokens."""
-        if b"\\u" not in value and all(value.count(f'"{field.name}"'.encode()) < 2 for field in self.fields):
-            return []
-        by_name = {field.name: field for field in self.fields}
-        return [(by_name[name], token) for name, token in raw_fields(value) if name in by_name]
 
     @cached_property
     def _row(self) -> Callable[..., Any]:
@@ -394,6 +380,10 @@ class JsonDecoder:
         return {"fields": self.fields, "needed": self.needed}
 
 
+def _token(value: str | int) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
 def _no_time(field: JsonField, token: bytes) -> str | None:
     if (wrong := misread_time(token)) is not None:
         return f"column {field.path!r} {wrong}"
@@ -421,16 +411,6 @@ def _no_decimal(field: JsonField, token: bytes) -> str | None:
     assert field.decimal is not None
     found = decimal_of(token, field.decimal)
     return misfit(field.path, field.kind, found) if isinstance(found, str) else None
-
-
-def _with_several(values: pa.ChunkedArray, field: JsonField) -> list[int]:
-    """The values in which a field's name stands more than once."""
-    several = pc.greater(pc.count_substring(values, f'"{field.name}"'), 1)
-    in_code = pc.match_substring(values, "\\u")
-    if pc.any(in_code).as_py():
-        several = pc.or_(several, pc.match_substring_regex(values, _NAME_IN_CODE))
-    found: list[int] = np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist()
-    return found
 
 
 def _at(indices: Collection[int], count: int) -> pa.Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -20,6 +21,8 @@ MAX_DEPTH: Final = 500
 """How deep a value may be nested. Python's decoders end at about 1,000, Spark's at exactly that."""
 
 _ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
+_NAME_IN_CODE: Final = r'\\u[0-9a-fA-F]{4}(?:[^"\\]|\\.)*"\s*:'
+"""A name, or a part of one, that is written by its code."""
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} deep"
 
 
@@ -82,6 +85,22 @@ def raw_fields(value: bytes) -> list[tuple[str, bytes]]:
         at = _next(text, end)
         at = _next(text, at + 1) if text[at] == "," else at
     return fields
+
+
+def repeated_fields(value: bytes, names: Collection[str]) -> list[tuple[str, bytes]]:
+    """As `raw_fields`, those of some names where one of them may stand there more than once; else none."""
+    if b"\\u" not in value and all(value.count(f'"{name}"'.encode()) < 2 for name in names):
+        return []
+    return [(name, token) for name, token in raw_fields(value) if name in names]
+
+
+def with_several(values: pa.ChunkedArray, name: str) -> list[int]:
+    """The values in which a field's name may stand more than once."""
+    several = pc.greater(pc.count_substring(values, f'"{name}"'), 1)
+    if pc.any(pc.match_substring(values, "\\u")).as_py():
+        several = pc.or_(several, pc.match_substring_regex(values, _NAME_IN_CODE))
+    found: list[int] = np.flatnonzero(pc.fill_null(several, False).to_numpy()).tolist()
+    return found
 
 
 def _next(text: str, at: int) -> int:

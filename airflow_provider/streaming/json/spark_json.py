@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from airflow_provider.streaming.json.json_decoder import NOT_FINITE, misfit
-from airflow_provider.streaming.json.json_text import raw_fields
+from airflow_provider.streaming.json.json_text import raw_fields, repeated_fields
 from airflow_provider.streaming.json.spark_decimals import decimal_of, misread_decimal
 from airflow_provider.streaming.json.spark_times import misread_date, misread_time
 from airflow_provider.streaming.json.types import decimal_type
@@ -69,11 +69,10 @@ class SparkJson:
             fields = self._decoder.decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
+        # The last one counts, and all of one name have to be right.
+        several = repeated_fields(value, [name for name, _ in self._checks])
         for at, (name, check) in enumerate(self._checks):
-            tokens = [bytes(getattr(fields, f"f{at}"))]
-            if value.count(f'"{name}"'.encode()) > 1 or b"\\u" in value:
-                # The last one counts, and all of one name have to be right.
-                tokens = [token for other, token in raw_fields(value) if other == name]
+            tokens = [token for other, token in several if other == name] or [bytes(getattr(fields, f"f{at}"))]
             if (wrong := next(filter(None, map(check, tokens)), None)) is not None:
                 return wrong
         return None

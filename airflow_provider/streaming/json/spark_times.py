@@ -7,9 +7,10 @@ Source: Spark 4.2, ``SparkDateTimeUtils.parseTimestampString``, ``stringToTimest
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -62,11 +63,8 @@ def timestamps(texts: pa.Array) -> tuple[pa.Array, list[int]]:
             pass  # such as the 31st of February
         else:
             return plain.cast(pa.int64()).cast(TIMESTAMP), []
-    coded = texts.dictionary_encode()
-    read = [None if text is None else timestamp_us(text) for text in coded.dictionary.to_pylist()]
-    found = pa.array(read, pa.int64()).take(coded.indices)
-    bad = pc.and_(pc.is_valid(texts), pc.is_null(found))
-    return found.cast(TIMESTAMP), np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+    found = each_text(texts, timestamp_us, pa.int64())
+    return found.cast(TIMESTAMP), _lost(texts, found)
 
 
 def dates(texts: pa.Array) -> tuple[pa.Array, list[int]]:
@@ -76,11 +74,21 @@ def dates(texts: pa.Array) -> tuple[pa.Array, list[int]]:
             return texts.cast(pa.date32()), []
         except pa.ArrowInvalid:
             pass  # such as the 31st of February
+    found = each_text(texts, date_days, pa.int32())
+    return found.cast(pa.date32()), _lost(texts, found)
+
+
+def each_text(texts: pa.Array, of: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """What each text comes to, looked at once where it stands in several rows; null for null."""
     coded = texts.dictionary_encode()
-    read = [None if text is None else date_days(text) for text in coded.dictionary.to_pylist()]
-    found = pa.array(read, pa.int32()).take(coded.indices)
+    read = [None if text is None else of(text) for text in coded.dictionary.to_pylist()]
+    return pa.array(read, kind).take(coded.indices)
+
+
+def _lost(texts: pa.Array, found: pa.Array) -> list[int]:
     bad = pc.and_(pc.is_valid(texts), pc.is_null(found))
-    return found.cast(pa.date32()), np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+    indices: list[int] = np.flatnonzero(bad.to_numpy(zero_copy_only=False)).tolist()
+    return indices
 
 
 def misread_date(token: bytes) -> str | None:
