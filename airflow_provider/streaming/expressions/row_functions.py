@@ -141,7 +141,6 @@ def _rounded_is_out(value: Values, kind: pa.DataType) -> Values:
 
 
 def _round_to_decimal(value: Values, kind: pa.DataType) -> Values:
-    _refuse(_rounded_is_out, value, kind)
     return pc.cast(_rounded(value, kind), kind)
 
 
@@ -152,7 +151,6 @@ def _decimal_to_double(value: Values) -> Values:
 
 def _decimal_to_integer(value: Values, kind: pa.DataType) -> Values:
     """Without what is behind the point."""
-    _refuse(_decimal_is_out, value, kind)
     return pc.cast(_cut(value), kind)
 
 
@@ -322,11 +320,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Values]]] = {
     "midnight": time_functions.midnight,
     "read_text": read_all_texts,
     "read_text_or_null": read_text,
-    "flag": pc.cast,
     "to_time_or_null": time_functions.times_of,
     "to_date": time_functions.date_of,
     "to_whole": _whole,
-    "read_again": pc.cast,
+    "cast": pc.cast,
     "composite_key": _composite_key,
     "json_object": lambda *values: _json_object(*values[:-1], names=values[-1]),
     "event_ms": time_functions.event_ms,

@@ -319,9 +319,9 @@ class _Reader:
         return Call(type(node).__name__.lower(), (left, right), BOOLEAN)
 
     def comparison(self, node: Any) -> Expression:
-        return self.compared_nodes(type(node).__name__, node.this, node.expression)
+        return self._compared(type(node).__name__, node.this, node.expression)
 
-    def compared_nodes(self, how: str, left: Any, right: Any) -> Expression:
+    def _compared(self, how: str, left: Any, right: Any) -> Expression:
         return compared(how, *comparable([self.whole(left), self.whole(right)]))
 
     def is_(self, node: Any) -> Expression:
@@ -333,7 +333,7 @@ class _Reader:
 
     def between(self, node: Any) -> Expression:
         value, low, high = node.this, node.args["low"], node.args["high"]
-        return Call("and", (self.compared_nodes("GTE", value, low), self.compared_nodes("LTE", value, high)), BOOLEAN)
+        return Call("and", (self._compared("GTE", value, low), self._compared("LTE", value, high)), BOOLEAN)
 
     def in_(self, node: Any) -> Expression:
         value, *among = self.alike([node.this, *node.expressions])

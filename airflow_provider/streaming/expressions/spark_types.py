@@ -200,7 +200,7 @@ def cast(value: Expression, kind: str) -> Expression:
         case ("STRING", ("INT" | "BIGINT" | "DOUBLE" | "BOOLEAN" | "DATE")):
             return Call("read_text", (value,), kind, (arrow_of(kind),))
         case ("BOOLEAN", ("INT" | "DOUBLE")) | (("INT" | "BIGINT" | "DOUBLE"), "BOOLEAN"):
-            return Call("flag", (value,), kind, (arrow_of(kind),))
+            return Call("cast", (value,), kind, (arrow_of(kind),))
         case ("TIMESTAMP", "BIGINT"):
             return Call("unix_seconds", (value,), kind)
         case ("BIGINT", "INT"):

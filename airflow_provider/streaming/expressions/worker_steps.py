@@ -320,5 +320,5 @@ def _typed(text: Expression, kind: str) -> Expression:
     if kind in (INT, BIGINT, DATE):
         return Call("read_text_or_null", (text,), kind, (arrow_of(kind),))
     if kind in (BOOLEAN, DOUBLE) or kind.startswith("DECIMAL"):
-        return Call("read_again", (text,), kind, (arrow_of(kind),))
+        return Call("cast", (text,), kind, (arrow_of(kind),))
     raise LeftToSparkError(f"a key of the type {kind}")

@@ -72,7 +72,7 @@ def refuse_unknown_columns(step: Step, columns: Columns | None) -> None:
         return
     if isinstance(step, Filter):
         _refuse_unknown("filter()", step.condition, columns)
-        _refuse_value("filter()", step.condition, columns)
+        _refuse_value(step.condition, columns)
     elif isinstance(step, WithColumn):
         _refuse_unknown("with_column()", step.expression, columns)
     elif isinstance(step, Select):
@@ -96,14 +96,14 @@ def _refuse_unknown(where: str, expression: object, columns: Columns) -> None:
         find_column(f"{where} got {expression!r}, which", name if quoted is None else quoted["name"], columns)
 
 
-def _refuse_value(where: str, condition: object, columns: Columns) -> None:
+def _refuse_value(condition: object, columns: Columns) -> None:
     """Refuse a column alone that is no condition."""
     if not isinstance(condition, str) or columns_named(condition) != (condition,):
         return
-    kind = find_column(f"{where} got {condition!r}, which", condition, columns)
+    kind = find_column(f"filter() got {condition!r}, which", condition, columns)
     if kind is not None and kind.name != "BOOLEAN":
         raise ConfigurationError(
-            f"{where} got {condition!r}, a column of type {kind.text}: give a condition, such as "
+            f"filter() got {condition!r}, a column of type {kind.text}: give a condition, such as "
             f'"{condition} IS NOT NULL".'
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from airflow_provider.streaming.terms.argument_check import check_kind, given_te
 from airflow_provider.streaming.terms.sql_text import (
     call_of,
     calls_in,
+    has_open_quote,
     has_over,
     has_star,
     is_column,
@@ -24,8 +24,6 @@ from airflow_provider.streaming.terms.steps import Filter, Select, Selected, Wit
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_CLOSED: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
-_QUOTE: Final = re.compile("['\"`]")
 _EXPLODE: Final = "explode"
 _TAKEN: Final = (_EXPLODE, "explode_outer")
 GENERATORS: Final = frozenset(
@@ -90,7 +88,7 @@ def _refuse_no_expression(where: str, given: object, example: str) -> None:
     of_spark = any(base.__module__.startswith("pyspark.") for base in type(given).__mro__)
     if not isinstance(given, str) and not of_spark:
         raise ConfigurationError(f"{where} got {given_text(given)}: give Spark SQL as text, such as {example}.")
-    if isinstance(given, str) and _QUOTE.search(_CLOSED.sub("", given)):
+    if isinstance(given, str) and has_open_quote(given):
         raise ConfigurationError(f"{where} got {given!r}, where a quote is opened and not closed.")
 
 

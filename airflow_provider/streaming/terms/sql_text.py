@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -75,12 +76,20 @@ def _plain(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") and len(name) > 2 else name
 
 
+def has_open_quote(text: str) -> bool:
+    """Whether a quote is open at the end."""
+    return _end(text)[0] != len(text) - 1
+
+
 def _is_open(text: str) -> bool:
     """Whether a bracket or a quote is open at the end."""
-    depth, seen = 0, -1
-    for at, now in _depths(text):
-        depth, seen = now, at
-    return depth != 0 or seen != len(text) - 1
+    at, depth = _end(text)
+    return depth != 0 or at != len(text) - 1
+
+
+def _end(text: str) -> tuple[int, int]:
+    """The last index outside of quotes, and how many brackets are open after it."""
+    return next(iter(deque(_depths(text), maxlen=1)), (-1, 0))
 
 
 def _depths(text: str) -> Iterator[tuple[int, int]]:

@@ -173,11 +173,11 @@ def check_schema(schema: str | None, where: str) -> None:
                     f"{where} got a schema whose column {path!r} is {inner.text}, and behind that stands "
                     f"{inner.behind!r}: is a comma missing?"
                 )
-        for path, unknown in _unknown(name, kind):
-            raise ConfigurationError(
-                f"{where} got a schema whose column {path!r} is of type {unknown}, which Spark does not have: "
-                f"{_hint(unknown)}"
-            )
+            if inner.name not in TYPES:
+                raise ConfigurationError(
+                    f"{where} got a schema whose column {path!r} is of type {inner.name}, which Spark does not have: "
+                    f"{_hint(inner.name)}"
+                )
 
 
 def _inside(path: str, kind: SqlType) -> Iterator[tuple[str, SqlType]]:
@@ -187,11 +187,6 @@ def _inside(path: str, kind: SqlType) -> Iterator[tuple[str, SqlType]]:
         yield from _inside(f"{path}.{name}", inner)
     for inner in kind.elements:
         yield from _inside(path, inner)
-
-
-def _unknown(path: str, kind: SqlType) -> Iterator[tuple[str, str]]:
-    """Each type in a column that Spark does not have, with the path to it."""
-    return ((place, one.name) for place, one in _inside(path, kind) if one.name not in TYPES)
 
 
 def _hint(unknown: str) -> str:
