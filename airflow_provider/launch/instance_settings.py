@@ -22,6 +22,9 @@ INSTANCE_FILE_VARIABLE: Final = "STATEFUL_STREAMS_INSTANCE_FILE"
 PROCESS_OF_VARIABLE: Final = "STATEFUL_STREAMS_PROCESS_OF"
 """Environment variable of all processes of an instance: its application and its name, with a slash between them."""
 
+ARENAS_VARIABLE: Final = "MALLOC_ARENA_MAX"
+"""Environment variable of glibc's: how many heaps the threads of a process share."""
+
 EXIT_REPORTED: Final = 3
 """Exit status of an instance that ended with an error and has reported it: its launcher must not report less."""
 

@@ -36,6 +36,7 @@ from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.errors import ConfigurationError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.launch.instance_settings import (
+    ARENAS_VARIABLE,
     EXIT_REPORTED,
     INSTANCE_FILE_VARIABLE,
     PROCESS_OF_VARIABLE,
@@ -98,8 +99,8 @@ def launch(
     settings.write(folder.settings)
     create_private_file(folder.command, msgspec.json.encode(list(command)))
     environment = {
-        # Else each of a worker's many threads leaves holes in a heap of its own, which then grows for hours.
-        "MALLOC_ARENA_MAX": "2",
+        # Else each of a worker's many threads has a heap of its own, whose holes are not given back.
+        ARENAS_VARIABLE: "2",
         **_inherited(),
         **(env or {}),
         INSTANCE_FILE_VARIABLE: str(folder.settings),

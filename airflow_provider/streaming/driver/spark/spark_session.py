@@ -21,7 +21,7 @@ from airflow_provider import __version__
 from airflow_provider.error_text import error_text
 from airflow_provider.errors import ConfigurationError, InstanceError, StatefulStreamsError
 from airflow_provider.kafka.connection import KafkaConnection
-from airflow_provider.launch.instance_settings import InstanceSettings
+from airflow_provider.launch.instance_settings import ARENAS_VARIABLE, InstanceSettings
 from airflow_provider.streaming.driver.spark.single_executor import StoreHost, is_local, single_executor_settings
 from airflow_provider.streaming.driver.spark.source_query import SourceQuery
 from airflow_provider.streaming.driver.spark.spark_error import Cause, cause_of
@@ -42,8 +42,8 @@ _ROWS_PER_BATCH: Final = 25_000
 _NO_BOUND: Final = 2**31 - 1
 
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
-_ARENAS: Final = "spark.executorEnv.MALLOC_ARENA_MAX"
-"""For executors on other hosts, what the launcher sets on its own."""
+_ARENAS: Final = f"spark.executorEnv.{ARENAS_VARIABLE}"
+"""For executors on other hosts, what the launcher has set here."""
 
 _OF_PYTHON: Final = (
     "AttributeError",
@@ -83,7 +83,7 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
         .config(map=single_executor_settings(given))
         .config(map=closed_settings(given))
         .config("spark.python.worker.reuse", "true")
-        .config(map={} if _ARENAS in given else {_ARENAS: "2"})
+        .config(map=_heaps(given))
         .config(map={name: str(value) for name, value in pieces.items() if name not in given})
         .config("spark.sql.streaming.minBatchesToRetain", "2")
         # The checkpoint is scratch: no checksums of its files, each of which costs a `chmod` in a process of its own.
@@ -108,6 +108,11 @@ def spark_session(settings: InstanceSettings) -> SparkSession:
     if found != __version__:
         raise _other_python(os.environ["PYSPARK_PYTHON"], f"it has version {found}")
     return session
+
+
+def _heaps(given: Mapping[str, str]) -> dict[str, bool | float | int | str | None]:
+    here = os.environ.get(ARENAS_VARIABLE)
+    return {} if here is None or _ARENAS in given else {_ARENAS: here}
 
 
 def _version() -> str:
