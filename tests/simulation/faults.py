@@ -107,7 +107,6 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
 
 _SEEN_OUT: Final = frozenset({"add_instance", "away", "cut_worker_at", "deaf_owner_at", "overtaken", "pause_publisher"})
 _LITTLE: Final = 6
-_BRIEF: Final = 7 / 8
 _PATIENCE_S: Final = 12.0
 _AFTER_S: Final = 6.0
 """For so long what such a fault leaves behind is still to be seen before all faults end."""
@@ -130,17 +129,17 @@ def _lasts_s(fault: Fault, after_s: float, patient: bool) -> float:
 
 
 def choose(
-    random: Random, number: int, begin: float, end: float, only: Sequence[str] = (), *, brief: bool = False
+    random: Random, number: int, begin: float, end: float, only: Sequence[str] = (), *, lasting: float = 1.0
 ) -> list[Fault]:
     """So many faults; now and then several soon after each other.
 
     Args:
         only: the kinds to choose from, or with a colon the one way in which one happens; all where there are none.
-        brief: whether those that last are left out, but for now and then.
+        lasting: how often those that last are among them.
     """
     found: list[Fault] = []
     known = sorted(only or KINDS)
-    if brief and not only and random.random() < _BRIEF:
+    if not only and random.random() >= lasting:
         known = [kind for kind in known if kind not in _SEEN_OUT]
     kinds = random.sample(known, k=min(len(known), random.choice((2, 4, 8, len(KINDS)))))
     at = random.uniform(begin, end)

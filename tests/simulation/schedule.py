@@ -28,8 +28,6 @@ _PERSON_S: Final = 60.0
 """After so long a person runs a failover by hand."""
 _LIVE_S: Final = 180.0
 """Within this all has to be as it should be, once the faults are over."""
-_PATIENT: Final = 1 / 8
-"""Of so many schedules the faults end when the last one is over by itself."""
 _MOST_STEPS: Final = 200_000
 
 
@@ -60,7 +58,7 @@ def faults_of(seed: int, only: Sequence[str] = ()) -> list[Fault]:
     """The faults of a seed, of some kinds only where any are named."""
     random, size = Random(f"{seed}/faults"), size_of(seed)
     number, end = random.choice(size.faults), random.choice(size.faults_end)
-    return choose(random, number, size.faults_begin, end, only, brief=size is not LONG)
+    return choose(random, number, size.faults_begin, end, only, lasting=1.0 if size is LONG else size.lasting)
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, size: Size | None = None) -> Outcome:
@@ -82,7 +80,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, 
     gc.disable()
     try:
         world.use()
-        patient = Random(f"{seed}/patience").random() < _PATIENT
+        patient = Random(f"{seed}/patience").random() < world.size.lasting
         until = max(world.size.least_s, end_of(chosen, world.size.after_s, patient=patient))
         trouble = Faults(world, chosen)
         trouble.begin()

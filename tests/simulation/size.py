@@ -19,6 +19,7 @@ class Size:
         faults: how many.
         faults_begin: when the first may begin, in seconds of the schedule.
         faults_end: until when they begin.
+        lasting: in which share of the schedules faults are over by themselves, and in which those that last are chosen.
         least_s: when they end at the earliest, and with them the input.
         after_s: for how long after the last has begun they go on.
         look_s: how often it is looked at whether all is as it should be, once they are over.
@@ -33,6 +34,7 @@ class Size:
     faults: tuple[int, ...]
     faults_begin: float
     faults_end: tuple[float, ...]
+    lasting: float
     least_s: float
     after_s: float = 1.0
     look_s: float = 0.5
@@ -47,8 +49,9 @@ TINY: Final = Size(
     start_s=0.1,
     faults=(1, 1, 2, 2),
     faults_begin=0.3,
-    faults_end=(0.8, 1.2),
-    least_s=1.0,
+    faults_end=(0.7, 1.0),
+    lasting=1 / 32,
+    least_s=0.9,
     after_s=0.3,
     look_s=0.2,
 )
@@ -62,6 +65,7 @@ SHORT: Final = Size(
     faults=(0, 1, 1, 1, 2, 2),
     faults_begin=0.5,
     faults_end=(2.0, 2.0, 3.0),
+    lasting=1 / 8,
     least_s=2.0,
 )
 LONG: Final = Size(
@@ -74,6 +78,7 @@ LONG: Final = Size(
     faults=(0, 1, 1, 2, 2, 3, 3, 4, 6),
     faults_begin=1.5,
     faults_end=(6.0, 6.0, 9.0, 14.0),
+    lasting=1 / 8,
     least_s=4.0,
 )
 LONG_EVERY: Final = 64
