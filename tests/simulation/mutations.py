@@ -426,7 +426,7 @@ MUTATIONS: Final = (
         "AppliedIsReadBack",
         "a store that goes on with its changelog reads the last commit back that it has applied",
         (_NO_READ_BACK,),
-        faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
+        faults=("cut_changelog", "fail_over_by_hand"),
     ),
     Mutation(
         "LookBeforeCommit",
