@@ -14,7 +14,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,6 +79,12 @@ def settled(statuses: Mapping[str, InstanceStatus], tasks: int) -> bool:
     )
 
 
+def committed(statuses: Iterable[InstanceStatus], generation: int) -> list[TaskStatus]:
+    """Tasks that were owned with this generation and have put something out."""
+    tasks = (task for status in statuses if status.state.alive for task in status.tasks)
+    return [task for task in tasks if task.generation == generation and task.first_commit_at_ms]
+
+
 def measure(moved: int, cores: int) -> Failover:
     """One failover of so many tasks, on a broker and instances of its own."""
     tasks, application = 2 * moved, f"failover-{moved}"
@@ -96,20 +102,14 @@ def measure(moved: int, cores: int) -> Failover:
         orders.fill(_CUSTOMERS_A_TASK * tasks)
         until(reader, lambda statuses: settled(statuses, tasks), "warm standbys")
 
-        lost = reader.view.statuses["a"]
-        names = [task.task for task in lost.tasks if task.state is TaskState.RUNNING]
-        os.killpg(os.getpgid(lost.process.pid), signal.SIGKILL)
+        os.killpg(os.getpgid(reader.view.statuses["a"].process.pid), signal.SIGKILL)
         until(reader, lambda statuses: not statuses["a"].state.alive, "the end of a")
         orders.put(_CUSTOMERS_A_TASK * tasks)
         published_ms = now_ms()
         generation = publish(connection, application, ["b"], 0)
 
-        def tasks_of_b(statuses: Mapping[str, InstanceStatus]) -> list[TaskStatus]:
-            found = (statuses["b"].task(name) for name in names)
-            return [task for task in found if task and task.generation == generation and task.first_commit_at_ms]
-
-        until(reader, lambda statuses: len(tasks_of_b(statuses)) == len(names), "the first outputs")
-        return Failover.of(published_ms, tasks_of_b(reader.view.statuses))
+        until(reader, lambda statuses: len(committed(statuses.values(), generation)) == moved, "the first outputs")
+        return Failover.of(published_ms, committed(reader.view.statuses.values(), generation))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import json
 import tempfile
 import threading
 import time
+from collections.abc import MutableSequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.active_step import TASKS
 from tests.benchmarks.cluster import broker, instance, make_topics
+from tests.benchmarks.orders import SINK, SOURCE
 
-_SOURCE, _SINK = "orders", "newest"
 _TICK_S = 0.01
 
 
@@ -30,24 +31,24 @@ def produce(connection: KafkaConnection, rate: int, seconds: float, customers: i
     random = np.random.default_rng(3)
     begun, sent = time.monotonic(), 0
     while (elapsed := time.monotonic() - begun) < seconds:
-        for customer in random.integers(0, customers, int(elapsed * rate) - sent):
-            key = f"customer-{customer:08d}"
-            producer.produce(_SOURCE, json.dumps({"customer": key, "at": time.time_ns() // 1_000}), key)
-            sent += 1
+        keys = [f"customer-{customer:08d}" for customer in random.integers(0, customers, int(elapsed * rate) - sent)]
+        at = time.time_ns() // 1_000
+        producer.produce_batch(SOURCE, [{"key": key, "value": f'{{"customer":"{key}","at":{at}}}'} for key in keys])
+        sent += len(keys)
         producer.poll(0)
         time.sleep(_TICK_S)
     producer.flush(10)
     ended.set()
 
 
-def collect(connection: KafkaConnection, ended: threading.Event) -> list[float]:
-    """Seconds of each output, until none has come for a while after the last order."""
+def collect(connection: KafkaConnection, ended: threading.Event, found: MutableSequence[float]) -> None:
+    """Add the seconds of each output, until none has come for a while after the last order."""
     consumer = Consumer(
         connection.to_client_config()
         | {"group.id": "latency", "isolation.level": "read_committed", "fetch.wait.max.ms": 5}
     )
-    consumer.assign([TopicPartition(_SINK, partition, 0) for partition in range(TASKS)])
-    found, quiet_since = list[float](), time.monotonic()
+    consumer.assign([TopicPartition(SINK, partition, 0) for partition in range(TASKS)])
+    quiet_since = time.monotonic()
     while not ended.is_set() or time.monotonic() - quiet_since < 3.0:
         for message in consumer.consume(10_000, 0.01):
             value = message.value()
@@ -55,7 +56,6 @@ def collect(connection: KafkaConnection, ended: threading.Event) -> list[float]:
                 found.append(time.time() - json.loads(value)["at"] / 1e6)
                 quiet_since = time.monotonic()
     consumer.close()
-    return found
 
 
 def main() -> None:
@@ -69,14 +69,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with broker(folder / "kafka") as connection:
-            make_topics(connection, "latency", TASKS, _SOURCE, _SINK)
+            make_topics(connection, "latency", TASKS, SOURCE, SINK)
             job = Path(__file__).with_name("latency_job.py")
             with instance(connection, "latency", job, folder, f"local[{options.cores}]"):
                 ended = threading.Event()
                 total = options.warm_up + options.seconds
                 arguments = (connection, options.rate, total, options.customers, ended)
                 threading.Thread(target=produce, args=arguments, daemon=True).start()
-                found = collect(connection, ended)
+                found = list[float]()
+                collect(connection, ended, found)
     # Outputs come in the order of time, so the share of time is the share of outputs.
     counted = np.array(found[int(len(found) * options.warm_up / total) :])
     p50, p90, p99 = np.percentile(counted, [50, 90, 99])
