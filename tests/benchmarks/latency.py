@@ -25,15 +25,22 @@ from tests.benchmarks.orders import SINK, SOURCE
 _TICK_S = 0.01
 
 
-def produce(connection: KafkaConnection, rate: int, seconds: float, customers: int, ended: threading.Event) -> None:
+def produce(
+    connection: KafkaConnection,
+    rate: int,
+    seconds: float,
+    customers: int,
+    ended: threading.Event,
+    topic: str = SOURCE,
+) -> None:
     """Orders at a steady rate, a hundred ticks a second."""
-    producer = Producer(connection.to_client_config() | {"linger.ms": 5})
+    producer = Producer(connection.to_client_config() | {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
     random = np.random.default_rng(3)
     begun, sent = time.monotonic(), 0
     while (elapsed := time.monotonic() - begun) < seconds:
         keys = [f"customer-{customer:08d}" for customer in random.integers(0, customers, int(elapsed * rate) - sent)]
         at = time.time_ns() // 1_000
-        producer.produce_batch(SOURCE, [{"key": key, "value": f'{{"customer":"{key}","at":{at}}}'} for key in keys])
+        producer.produce_batch(topic, [{"key": key, "value": f'{{"customer":"{key}","at":{at}}}'} for key in keys])
         sent += len(keys)
         producer.poll(0)
         time.sleep(_TICK_S)
@@ -41,13 +48,15 @@ def produce(connection: KafkaConnection, rate: int, seconds: float, customers: i
     ended.set()
 
 
-def collect(connection: KafkaConnection, ended: threading.Event, found: MutableSequence[float]) -> None:
+def collect(
+    connection: KafkaConnection, ended: threading.Event, found: MutableSequence[float], topic: str = SINK
+) -> None:
     """Add the seconds of each output, until none has come for a while after the last order."""
     consumer = Consumer(
         connection.to_client_config()
         | {"group.id": "latency", "isolation.level": "read_committed", "fetch.wait.max.ms": 5}
     )
-    consumer.assign([TopicPartition(SINK, partition, 0) for partition in range(TASKS)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(TASKS)])
     quiet_since = time.monotonic()
     while not ended.is_set() or time.monotonic() - quiet_since < 3.0:
         for message in consumer.consume(10_000, 0.01):
