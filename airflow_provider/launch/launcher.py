@@ -186,7 +186,7 @@ def _supervise(settings: InstanceSettings, command: Sequence[str], folder: RunFo
         # The JVM may be gone while its Python workers still hold the stores: a dead instance holds nothing.
         kill_instance(process.pid)
     if code not in (0, EXIT_REPORTED) or not _end_is_reported(settings):
-        _report_end(writer, settings, code)
+        _report_end(writer, settings, folder, code)
     return code
 
 
@@ -293,11 +293,19 @@ def _log_end(settings: InstanceSettings) -> str:
         return ""
 
 
-def _report_end(writer: ControlWriter, settings: InstanceSettings, code: int) -> None:
-    raised = last_error(_log_end(settings)) if code > 0 else None
-    how = f"killed by signal {-code}" if code < 0 else f"the process ended with status {code}"
+_BY_SIGNAL: Final = 128
+"""Less than the status with which a shell, or spark-submit, ends after a process that a signal killed."""
+
+
+def _report_end(writer: ControlWriter, settings: InstanceSettings, folder: RunFolder, code: int) -> None:
+    # spark-submit passes on what its driver was killed by; what such a driver logged last was not its end.
+    killed_by = -code if code < 0 else code - _BY_SIGNAL if code > _BY_SIGNAL else None
+    raised = last_error(_log_end(settings)) if killed_by is None and code > 0 else None
+    how = f"the process ended with status {code}" if killed_by is None else f"killed by signal {killed_by}"
     how += " without a clean shutdown"
-    if code == -signal.SIGKILL:
+    if killed_by == signal.SIGKILL and folder.fault.exists():
+        how += ": by a drill"
+    elif killed_by == signal.SIGKILL:
         how += ": by a person, or by the kernel for want of memory (the kernel's log says)"
     elif code == 0:
         how += ": the job file has to call run(job)"

@@ -33,6 +33,7 @@ class RunFolder:
             command.json      what the launcher starts
             process_group     of what it started
             driver            the driver's process id, once it runs; written by the driver
+            fault             there once a drill kills the process
             pulse             the instance's state, touched with each heartbeat (`Pulse`); removed with the process
             lock              locked as long as the launcher or what it started lives
             instance.log      and instance.log.1, the older half of a long one
@@ -49,6 +50,7 @@ class RunFolder:
         self.command = path / "command.json"
         self.process_group = path / "process_group"
         self.driver = path / "driver"
+        self.fault = path / "fault"
         self.pulse = path / "pulse"
         self.log = path / "instance.log"
         self.older_log = path / "instance.log.1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -28,14 +29,19 @@ UNKNOWN: Final = "unknown"
 """Beside the words of `Word`: where nothing could be read."""
 
 _MOST_EVENTS: Final = 100
+_WORTH_MS: Final = 1000
 
 
-def unknown_card(application: Application, why: str, step: Step | None = None) -> dict[str, Any]:
-    """Of an application of which nothing can be said."""
+def unknown_card(
+    application: Application, why: str, step: Step | None = None, since_ms: int | None = None
+) -> dict[str, Any]:
+    """Of an application of which nothing can be said, and since when."""
     return {
         "id": application.id,
         "word": UNKNOWN,
         "reasons": [_reason(why, UNKNOWN, step)],
+        "more_reasons": 0,
+        "since_ms": since_ms,
         "dags": dict(application.dags),
         "slo_rto_ms": _slo_rto_ms(application),
     }
@@ -61,6 +67,7 @@ def card(
     warm = sum(task.ready and (task.task, status.instance) in given for task, status in state.copies)
     most = min(application.num_standby_replicas, max(0, len(state.instance_names) - 1))
     wanted = sum(max(most, len(task.standbys)) for task in assignment.tasks.values()) if assignment else 0
+    inner = _inner_stages(state.view.job)
     drills = [one for one in history if one.kind is HistoryKind.DRILL and one.outcome is not HistoryOutcome.SKIPPED]
     return {
         "id": application.id,
@@ -70,12 +77,13 @@ def card(
         "since_ms": since_ms,
         "tasks": len(assignment.tasks) if assignment else 0,
         "instances": len(state.view.statuses),
-        "source_lag_records": _sum(task.source.lag_records for task in active),
-        "records_per_s": round(sum(task.records_per_s for task in active), 1),
+        **_waiting(active, len(assignment.tasks) if assignment else 0),
+        "records_per_s": _rate(task for task in active if task.task.stage not in inner),
         "standby_lag_records": max((task.lag_records or 0 for task in copies), default=None),
         "standbys_warm": warm,
         "standbys": wanted,
-        "predicted_rto_ms": worst_rto_ms(state.predicted.values()),
+        # What nobody answers has no end that could be foretold.
+        "predicted_rto_ms": worst_rto_ms(state.predicted.values()) if state.watched else None,
         "predicted_by_default": not any(one.phases.failovers for one in state.predicted.values()),
         "slo_rto_ms": _slo_rto_ms(application),
         "last_drill": _event(application, drills[-1]) if drills else None,
@@ -117,7 +125,11 @@ def timeline(
 
 
 def trend(
-    application: Application, records: Sequence[MetricsRecord], history: Sequence[HistoryRecord], now_ms: int
+    application: Application,
+    job: JobDescription | None,
+    records: Sequence[MetricsRecord],
+    history: Sequence[HistoryRecord],
+    now_ms: int,
 ) -> dict[str, Any]:
     """Figures of the past, a point a minute, and what they say of disks, changelogs and replays."""
     slo = application.slo
@@ -135,6 +147,7 @@ def trend(
     )
     ahead = known.lines()
     unknown = len(every.lines()) - len(ahead)
+    inner = _inner_stages(job)
     # By minute, and by task or instance: two may speak of it in one minute, and the last is right.
     rates: dict[tuple[int, str], float] = {}
     lags: dict[tuple[int, str], float] = {}
@@ -147,7 +160,10 @@ def trend(
                 continue
             key = (record.instance, record.incarnation, str(task.task))
             of = (minute, str(task.task))
-            lags[of] = task.source_lag_records or 0
+            if task.source_lag_records is not None:
+                lags[of] = task.source_lag_records
+            if task.task.stage in inner:
+                continue
             if key in before:
                 at_ms, processed = before[key]
                 rates[of] = max(0, task.processed_records - processed) * 1000 / max(1, record.at_ms - at_ms)
@@ -194,9 +210,12 @@ def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> 
     view = state.view
     found = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in state.open_records]
     found += [one.reported_at_ms for one in view.watcher.unanswered] if view.watcher and state.watched else []
+    assigned = view.assignment.instances if view.assignment else ()
     for name, status in view.statuses.items():
-        if name in state.silent or (not status.state.alive and status.error is not None):
+        if name in state.silent or (not status.state.alive and (status.error is not None or name in assigned)):
             found.append(view.heard_at_ms.get(name, status.sent_at_ms))
+    if view.watcher is not None and not state.watched:
+        found.append(view.watcher.sent_at_ms)
     for task, status in state.copies:
         still_s = task.failed_s or task.source.stalled_s
         if task.role is Role.ACTIVE and (task.failed_s is not None or still_s > Timeouts.stall_s):
@@ -204,9 +223,21 @@ def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> 
     return min([*found, *([] if before_ms is None else [before_ms])], default=None)
 
 
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+def _waiting(active: Sequence[TaskStatus], tasks: int) -> dict[str, int | None]:
+    """How many records wait for tasks, and of how many of them that is not known."""
+    known = [task.source.lag_records for task in active if task.source.lag_records is not None]
+    return {"source_lag_records": sum(known) if known else None, "source_lag_unknown": max(0, tasks - len(known))}
+
+
+def _inner_stages(job: JobDescription | None) -> set[int]:
+    """Those that read what others write, so that a record counts once, however many stages it goes through."""
+    stages = job.stages if job else ()
+    written = {topic for stage in stages for topic in stage.outputs}
+    return {stage.number for stage in stages if stage.source in written}
+
+
+def _rate(active: Iterable[TaskStatus]) -> float:
+    return round(sum(task.records_per_s for task in active), 1)
 
 
 def _host(state: ApplicationState, name: str) -> dict[str, Any]:
@@ -242,10 +273,14 @@ def _stages(state: ApplicationState) -> list[dict[str, Any]]:
     assigned = state.view.assignment.tasks if state.view.assignment else {}
     numbers = sorted({*described, *(task.stage for task in assigned)})
     active = [task for task, _ in state.copies if task.role is Role.ACTIVE]
-    return [_stage(number, described.get(number), [t for t in active if t.task.stage == number]) for number in numbers]
+    tasks = Counter(task.stage for task in assigned)
+    return [
+        _stage(number, described.get(number), [task for task in active if task.task.stage == number], tasks[number])
+        for number in numbers
+    ]
 
 
-def _stage(number: int, stage: StageDescription | None, active: Sequence[TaskStatus]) -> dict[str, Any]:
+def _stage(number: int, stage: StageDescription | None, active: Sequence[TaskStatus], tasks: int) -> dict[str, Any]:
     return {
         "number": number,
         "name": stage.name if stage else f"stage {number}",
@@ -255,8 +290,8 @@ def _stage(number: int, stage: StageDescription | None, active: Sequence[TaskSta
         "store": stage.store if stage else None,
         "key": stage.key.split(",") if stage else [],
         "outputs": list(stage.outputs) if stage else [],
-        "records_per_s": round(sum(task.records_per_s for task in active), 1),
-        "source_lag_records": _sum(task.source.lag_records for task in active),
+        "records_per_s": _rate(active),
+        **_waiting(active, tasks),
         "watermark_ms": min((t.time.watermark_ms for t in active if t.time.watermark_ms is not None), default=None),
         "late_records": sum(task.late_records for task in active),
         "left_out_records": sum(task.failed_records for task in active),
@@ -307,7 +342,13 @@ def _copy(
     state: ApplicationState, instance: str, active: bool, reported: tuple[TaskStatus, InstanceStatus] | None
 ) -> dict[str, Any]:
     if reported is None:
-        return {"instance": instance, "role": "active" if active else "standby", "state": "missing"}
+        # One that lives and was just told of it has not said anything of it yet.
+        comes = instance not in state.silent and (of := state.view.statuses.get(instance)) and of.state.alive
+        return {
+            "instance": instance,
+            "role": "active" if active else "standby",
+            "state": "not reported yet" if comes else "missing",
+        }
     task, status = reported
     left, done = task.lag_records or 0, task.restore.records
     restoring = task.restore.phase is not None
@@ -337,6 +378,13 @@ def _of_active(task: TaskStatus) -> dict[str, Any]:
     }
 
 
+def _phases(record: HistoryRecord) -> list[tuple[str, int]]:
+    """The parts that were measured; before them what is left of the whole, where it was not watched."""
+    known = [(name, ms) for name, ms in record.rto.phases if ms is not None]
+    rest_ms = (record.rto.total_ms or 0) - sum(ms for _, ms in known)
+    return [("not answered", rest_ms), *known] if rest_ms >= _WORTH_MS else known
+
+
 def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
     dag = f"drill_{record.cause}" if record.kind is HistoryKind.DRILL else record.kind.value
     # What the command line did has no run, nor has what a watcher decided, until one takes it up.
@@ -348,7 +396,7 @@ def _event(application: Application, record: HistoryRecord) -> dict[str, Any]:
         "outcome": record.outcome.value,
         "at_ms": record.at_ms,
         "ended_at_ms": record.ended_at_ms,
-        "phases_ms": [[name, ms] for name, ms in record.rto.phases if ms is not None],
+        "phases_ms": _phases(record),
         "rto_ms": record.rto.total_ms,
         "slo_rto_ms": None if record.slo_rto_s is None else round(1000 * record.slo_rto_s),
         "slo_met": record.slo_met,

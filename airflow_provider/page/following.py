@@ -24,7 +24,7 @@ from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
-from airflow_provider.errors import StatefulStreamsError, TopicMissingError
+from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, TopicMissingError
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.page.answers import card, details, not_safe_since_ms, timeline, trend, unknown_card
 from airflow_provider.page.applications import Application
@@ -40,12 +40,13 @@ _LOOK_EVERY_S: Final = 1.0
 _LOOK_AT_CARD_EVERY_S: Final = 2.0
 _DETAILS_S: Final = 10.0
 _READ_EVERY_S: Final = 60.0
+_HISTORY_EVERY_S: Final = 10.0
 _TOPICS_EVERY_S: Final = 300.0
 """Each topic is described: some requests each time."""
 _TRY_AGAIN_S: Final = 5.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
-_CONFIRM_S: Final = 5.0
+_CONFIRM_S: Final = 2.0
 _OLD_S: Final = 20.0
 """What was seen before is not shown any more: a broker that does not answer is waited for, topic by topic."""
 _BEING_READ: Final = "It is being read."
@@ -66,15 +67,31 @@ class Answers:
     trend: bytes = b'{"points":[],"ahead":[]}'
 
     @classmethod
-    def unknown(cls, application: Application, why: str, step: Step | None = None) -> Answers:
-        """Where nothing could be read."""
-        said = _json(unknown_card(application, why, step))
-        return cls(said, said)
+    def unknown(
+        cls,
+        application: Application,
+        why: str,
+        step: Step | None = None,
+        *,
+        before: Answers | None = None,
+        since_ms: int | None = None,
+    ) -> Answers:
+        """Where nothing could be read.
+
+        Args:
+            before: what was known last, which is shown below that.
+            since_ms: what was heard last.
+        """
+        said = unknown_card(application, why, step, since_ms)
+        if before is None:
+            return cls(_json(said), _json(said))
+        details = msgspec.json.decode(before.details) | said
+        return dataclasses.replace(before, card=_json(said), details=_json(details))
 
 
 @dataclass(frozen=True)
 class Read:
-    """What is read beside the control topics, once a minute and when an incident begins or ends."""
+    """What is read beside the control topics, once a minute and when an incident begins or ends; history more often."""
 
     history: Sequence[HistoryRecord] = ()
     metrics: Sequence[MetricsRecord] = ()
@@ -85,6 +102,7 @@ class Read:
     trend: bytes = b'{"points":[],"ahead":[]}'
     closely: bool = False
     at: float = field(default_factory=time.monotonic)
+    history_at: float = field(default_factory=time.monotonic)
     incidents: frozenset[tuple[str, bool]] = frozenset()
 
 
@@ -122,11 +140,16 @@ class FollowedApplication:
         if closely:
             self._details_asked_at = self._asked_at
         if self.lives and self._asked_at - self._published_at > _OLD_S:
-            return Answers.unknown(self.application, f"Nothing new was read of it for {_OLD_S:.0f} s", Step.BROKERS)
+            why = f"Nothing new was read of it for {_OLD_S:.0f} s"
+            return Answers.unknown(self.application, why, Step.BROKERS, before=self._answers)
         return self._answers
 
     def _publish(self, answers: Answers) -> None:
         self._answers, self._published_at = answers, time.monotonic()
+
+    def _publish_unknown(self, error: StatefulStreamsError, since_ms: int | None = None) -> None:
+        step = step_of_error(type(error).__name__)
+        self._publish(Answers.unknown(self.application, str(error), step, before=self._answers, since_ms=since_ms))
 
     def stop(self) -> None:
         """End it soon."""
@@ -148,8 +171,7 @@ class FollowedApplication:
                 why = f"It was not deployed yet, or its topics are gone: {error}"
                 self._publish(Answers.unknown(self.application, why, Step.DEPLOY))
             except StatefulStreamsError as error:
-                step = step_of_error(type(error).__name__)
-                self._publish(Answers.unknown(self.application, str(error), step))
+                self._publish_unknown(error)
             except Exception as error:  # a thread that ended without a word would show what was so long ago
                 log.exception("Following %s failed", self.application.id)
                 why = f"The page could not read it ({type(error).__name__}): see the API server's log"
@@ -165,7 +187,7 @@ class FollowedApplication:
             heartbeats, watcher = HeartbeatWatch(application.timeouts), WatcherWatch()
             read, since_ms = self._read(connection, view), None
             while not self._over and not heartbeats.known(view, time.monotonic()):  # what was said may be long ago
-                self._publish(Answers.unknown(application, _BEING_READ))
+                self._publish(Answers.unknown(application, _BEING_READ, before=self._answers))
                 reader.poll(0.5)
             while not self._over:
                 now = time.monotonic()
@@ -173,9 +195,16 @@ class FollowedApplication:
                 due = now - read.at > _READ_EVERY_S or more
                 if due or _incidents(view) != read.incidents:
                     read = self._read(connection, view, read)
+                elif self._closely and now - read.history_at > _HISTORY_EVERY_S:
+                    read = self._with_history(connection, read)
                 silent = heartbeats.silent(view, now)
                 if silent:  # where no broker answers, that says nothing of an instance
-                    reader.read_to_end(_CONFIRM_S)
+                    try:
+                        reader.read_to_end(_CONFIRM_S)
+                    except BrokerUnreachableError as error:
+                        self._publish_unknown(error, view.newest_ms)
+                        reader.poll(0.5)
+                        continue
                     silent = heartbeats.silent(view, time.monotonic())
                 state = ApplicationState(
                     view,
@@ -200,16 +229,13 @@ class FollowedApplication:
         return _LOOK_EVERY_S if self._closely else _LOOK_AT_CARD_EVERY_S
 
     def _read(self, connection: KafkaConnection, view: ControlView, before: Read | None = None) -> Read:
-        before = before or Read()
-        read = known_history(connection, self.application.id)
-        history = before.history if read is None else read
+        before = self._with_history(connection, before or Read())
         closely = self._closely  # hours of figures are much to read for a card
         found = known_metrics(connection, self.application.id, _TREND_MS if closely else METRICS_MS)
         metrics = before.metrics if found is None else found
         if not closely:
             return dataclasses.replace(
                 before,
-                history=history,
                 metrics=metrics,
                 closely=False,
                 at=time.monotonic(),
@@ -219,15 +245,21 @@ class FollowedApplication:
         if time.monotonic() - topics_at > _TOPICS_EVERY_S or view.job != before.topics_of:
             topics, topics_at = known_topic_findings(connection, view), time.monotonic()
         return Read(
-            history,
+            before.history,
             metrics,
             newest_dead_letters(connection, view.job),
             topics,
             topics_at,
             view.job,
-            _json(trend(self.application, metrics, history, now_ms())),
+            _json(trend(self.application, view.job, metrics, before.history, now_ms())),
             closely=True,
             incidents=_incidents(view),
+        )
+
+    def _with_history(self, connection: KafkaConnection, before: Read) -> Read:
+        history = known_history(connection, self.application.id)
+        return dataclasses.replace(
+            before, history=before.history if history is None else history, history_at=time.monotonic()
         )
 
 

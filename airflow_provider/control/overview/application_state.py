@@ -92,13 +92,13 @@ class ApplicationState:
                     f"starting, and the tasks of each wait for it: {', '.join(starting)}", _still(waits), Step.DEPLOY
                 )
             )
-        alive = any(self._lives(status) for status in self.view.statuses.values())
+        of_gone = self._step_of_gone(answered=self.watched and not unanswered)
         gone: dict[str | None, Step] = {}
         for name in assignment.instances:
             status = self.view.statuses.get(name)
             if status is None or not status.state.alive or name in self.silent or status.error is not None:
                 error, kind = (None, None) if status is None else (status.error, status.error_kind)
-                step = step_of_error(kind) or (Step.NO_FAILOVER if alive else Step.ALL_GONE)
+                step = step_of_error(kind) or of_gone
                 if status is None or not self._lives(status):
                     gone[name] = step
                 still = _still(name in gone and bool(assignment.active_on(name)))
@@ -121,16 +121,20 @@ class ApplicationState:
     def verdict(self) -> Verdict:
         """Whether every task is processed and protected now, in a word; else why not, and what to do next."""
         paused = sorted(name for name, one in self.view.statuses.items() if one.paused and self._lives(one))
-        others = []
+        first, others = list[Finding](), list[Finding]()
         if (unwatched := watch_problem(self.view.application_id, self.view.watcher, heard=self.watched)) is not None:
-            others.append(Finding(unwatched, step=Step.NO_FAILOVER))
+            still = self.view.assignment is not None and any(
+                finding.means is Word.STANDING_STILL for finding in self.findings
+            )
+            # Where a task waits for an answer, it is why none comes.
+            (first if still else others).append(Finding(unwatched, _still(still), Step.NO_FAILOVER))
         if paused:
             text = (
                 f"paused by a person, so nothing is processed there: {', '.join(paused)}; 'Resume' of the operate DAG"
             )
             works = bool(self.view.assignment and any(self.view.assignment.active_on(name) for name in paused))
             others.append(Finding(text, _still(works), Step.TOOLS))
-        return verdict((*self.findings, *others), self.instance_names)
+        return verdict((*first, *self.findings, *others), self.instance_names)
 
     @property
     def open_incidents(self) -> tuple[str, ...]:
@@ -186,6 +190,17 @@ class ApplicationState:
             "problems": list(self.problems),
             "verdict": to_plain(self.verdict),
         }
+
+    def _step_of_gone(self, *, answered: bool) -> Step:
+        """What is to be done about instances that do not run.
+
+        Args:
+            answered: whether a watcher lives that has seen no failure wait for its answer for too long.
+        """
+        if any(self._lives(status) for status in self.view.statuses.values()):
+            return Step.UNDER_WAY if answered else Step.NO_FAILOVER
+        stopped = all(status.state is InstanceState.STOPPED for status in self.view.statuses.values())
+        return Step.STOPPED if stopped else Step.ALL_GONE
 
     def _other_stages(self, assignment: Assignment) -> list[Finding]:
         """Where the job was changed since its tasks were assigned."""

@@ -26,6 +26,7 @@ class Step(Enum):
 
     WHERE_TO_LOOK = "where-to-look"
     TOOLS = "tools"
+    UNDER_WAY = "a-failover-is-under-way"
     NO_FAILOVER = "no-failover-run"
     HOLD = "decision-hold"
     STANDS_STILL = "a-task-stands-still"
@@ -39,6 +40,7 @@ class Step(Enum):
     DISK = "disk-full"
     GONE = "an-instance-is-gone"
     ALL_GONE = "all-instances-gone"
+    STOPPED = "all-instances-were-stopped"
     BROKERS = "brokers-away"
     DEPLOY = "a-deploy-that-does-not-come-up"
     LAG = "lag-that-grows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -107,6 +108,8 @@ class FaultInjector:
         self._report.report(slot, tuple(dataclasses.replace(one, fault=of.get(one.task)) for one in statuses))
 
     def _kill(self, _: Command) -> None:
+        with contextlib.suppress(OSError):
+            RunFolder(Path(self._settings.run_dir)).fault.touch()  # for the launcher, which says how it ended
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
     def _hang(self, command: Command) -> None:

@@ -80,6 +80,18 @@ def test_kill_is_reported_before_its_silence(application: Application, start: St
     assert application.view().heard_at_ms["a"] - killed_at_ms < Timeouts.instance_s * 1000
 
 
+def test_instance_that_was_killed_is_not_said_to_have_raised_what_it_logged_before(
+    application: Application, start: Start
+) -> None:
+    error = "airflow_provider.errors.BrokerUnreachableError: No broker answered."
+    start("-c", f"print('Traceback (most recent call last):\\n{error}'); raise SystemExit(137)")  # as spark-submit
+
+    ended = reported(application, InstanceState.ENDED)
+
+    assert str(ended.error).startswith("killed by signal 9 without a clean shutdown")
+    assert ended.error_kind is None
+
+
 def test_signal_to_the_launcher_is_a_clean_shutdown_that_no_command_of_airflow_asked_for(
     application: Application, start: Start
 ) -> None:

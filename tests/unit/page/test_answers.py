@@ -70,6 +70,51 @@ def test_figures_that_nobody_reports_are_not_known() -> None:
     assert found["reasons"][0]["text"] == "nothing is assigned yet"
 
 
+def test_what_waits_for_a_task_that_nobody_works_for_is_not_called_nothing() -> None:
+    view = whole()
+    view.statuses["b"] = instance("b", state=InstanceState.ENDED)
+
+    found = card(ORDERS, state_of(view), ())
+    (stage,) = details(state_of(view))["stages"]
+
+    assert (found["source_lag_records"], found["source_lag_unknown"]) == (3, 1)
+    assert (stage["source_lag_records"], stage["source_lag_unknown"]) == (3, 1)
+
+
+def test_record_counts_once_however_many_stages_it_goes_through() -> None:
+    view = view_of(
+        assigned("a", "a"),
+        instance(
+            "a",
+            active(0, records_per_s=5.0),
+            dataclasses.replace(active(0, records_per_s=5.0), task=TaskId(1, 0)),
+        ),
+    )
+    first = StageDescription(number=0, name="clean", source="in", steps=(), key="k", operation="", output="app-inner")
+    second = dataclasses.replace(first, number=1, name="count", source="app-inner", output="out")
+    view.job = JobDescription(application_id=APPLICATION, stages=(first, second), topics=())
+    figures = dataclasses.replace(minute(60_000, 0).tasks[0], task=TaskId(1, 0))
+    inner = [dataclasses.replace(minute(at, n), tasks=(figures,)) for at, n in ((60_000, 0), (120_000, 600))]
+
+    assert card(ORDERS, state_of(view), ())["records_per_s"] == 5.0
+    assert "records_per_s" not in trend(ORDERS, view.job, inner, (), 200_000)["points"][-1]
+
+
+def test_what_a_failure_costs_is_not_foretold_where_nobody_would_answer_it() -> None:
+    state = ApplicationState(whole(), watched=False)
+
+    assert card(ORDERS, state, ())["predicted_rto_ms"] is None
+
+
+def test_time_in_which_nobody_answered_is_a_part_of_the_bar() -> None:
+    parts = RtoParts(detected_ms=None, decided_ms=None, owned_ms=300, first_output_ms=2_000, total_ms=66_000)
+    record = dataclasses.replace(drill(1, HistoryOutcome.PASSED), rto=parts)
+
+    (event,) = timeline(ORDERS, None, (record,))
+
+    assert event["phases_ms"] == [("not answered", 63_700), ("owned", 300), ("first output", 2_000)]
+
+
 def test_card_says_the_first_reason_with_its_step_and_how_many_there_are_more() -> None:
     view = whole()
     failed = [
@@ -104,7 +149,14 @@ def test_cells_are_the_assigned_copies_and_one_that_is_missing_is_said() -> None
     first, second = stage["tasks"]
     assert [(copy["instance"], copy["state"]) for copy in first["copies"]] == [("a", "restoring"), ("b", "warm")]
     assert first["copies"][0]["restored_share"] == 0.25
-    assert [(copy["instance"], copy["state"]) for copy in second["copies"]] == [("b", "running"), ("a", "missing")]
+    assert [(copy["instance"], copy["state"]) for copy in second["copies"]] == [
+        ("b", "running"),
+        ("a", "not reported yet"),
+    ]
+
+    view.statuses["a"] = instance("a", state=InstanceState.ENDED)
+    (stage,) = details(state_of(view))["tasks_by_stage"]
+    assert stage["tasks"][1]["copies"][1]["state"] == "missing"
 
 
 def test_silent_instance_is_shown_as_such_with_its_tasks() -> None:
@@ -159,7 +211,7 @@ def test_failover_under_way_is_on_the_time_line_before_the_history_has_it() -> N
 
     (event,) = timeline(ORDERS, view, ())
 
-    assert event["phases_ms"] == [["detected", 100], ["decided", 400], ["owned", 200]]
+    assert event["phases_ms"] == [("detected", 100), ("decided", 400), ("owned", 200)]
     assert (event["outcome"], event["dag_id"], event["run_id"]) == ("open", f"{APPLICATION}_failover", "run1")
 
 
@@ -193,7 +245,7 @@ def minute(at_ms: int, processed: int, incarnation: int = 1) -> MetricsRecord:
 def test_rate_of_a_minute_is_what_was_processed_since_the_one_before_by_the_same_process() -> None:
     records = [minute(60_000, 0), minute(120_000, 600), minute(180_000, 50, incarnation=2)]
 
-    found = trend(ORDERS, records, (), 200_000)
+    found = trend(ORDERS, None, records, (), 200_000)
     points = found["points"]
 
     assert [(point["at_ms"], point["records_per_s"]) for point in points] == [
@@ -208,7 +260,7 @@ def test_task_that_moves_within_a_minute_is_counted_once_in_it_and_so_are_two_lo
     records = [minute(60_001, 0), minute(120_000, 600), minute(179_999, 1_200), moved]
     records = [dataclasses.replace(record, disk_used_bytes=100) for record in records]
 
-    last = trend(ORDERS, records, (), 200_000)["points"][-1]
+    last = trend(ORDERS, None, records, (), 200_000)["points"][-1]
 
     assert (last["source_lag_records"], last["disk_used_bytes"], round(last["records_per_s"])) == (4, 200, 10)
 

@@ -1,7 +1,7 @@
 import { Box, Button, Heading, Text } from "@chakra-ui/react";
 import { useEffect, useRef, useState } from "react";
 
-import { startRun } from "./api";
+import { runState, startRun } from "./api";
 import { Problem, runPath, Section, UiLink } from "./Parts";
 import type { Details } from "./types";
 
@@ -23,7 +23,9 @@ function actionsOf(details: Details, mayStart: string[]): Action[] {
     .map((name) => ({
       conf: {},
       dag: name,
-      does: "A failure is rehearsed now, on the running application: its tasks are moved, and what that costs is measured.",
+      does:
+        "A failure is made now, on the running application, of the kind that the drill is named after: the tasks that it " +
+        "hits stand still until they are moved, and what that costs is measured.",
       label: `Drill: ${name.slice(DRILL.length)}`,
     }));
   const all: Action[] = [
@@ -152,10 +154,35 @@ const Confirmation = ({
   );
 };
 
+interface Run {
+  dagId: string;
+  runId: string;
+}
+
+const OVER = ["success", "failed"];
+const LOOK_MS = 2_000;
+
+/** A run that was started, and what becomes of it. */
+const Started = ({ run: { dagId, runId } }: { readonly run: Run }) => {
+  const [state, setState] = useState("queued");
+  useEffect(() => {
+    if (OVER.includes(state)) return undefined;
+    const timer = setInterval(() => {
+      runState(dagId, runId).then(setState, () => undefined); // one that is not answered is asked again
+    }, LOOK_MS);
+    return () => clearInterval(timer);
+  }, [dagId, runId, state]);
+  return (
+    <Text data-testid="started" mt={3} role="status">
+      {dagId}: <UiLink to={runPath(dagId, runId)}>{runId}</UiLink>, {state}
+    </Text>
+  );
+};
+
 /** Buttons for those who may start a run; nothing for others. */
 export const Actions = ({ details, mayStart }: { readonly details: Details; readonly mayStart: string[] }) => {
   const [action, setAction] = useState<Action | null>(null);
-  const [started, setStarted] = useState<{ dagId: string; runId: string } | null>(null);
+  const [started, setStarted] = useState<Run | null>(null);
   const actions = actionsOf(details, mayStart);
   if (actions.length === 0) return undefined;
   return (
@@ -186,11 +213,7 @@ export const Actions = ({ details, mayStart }: { readonly details: Details; read
           }}
         />
       )}
-      {started === null ? undefined : (
-        <Text data-testid="started" mt={3} role="status">
-          Started: <UiLink to={runPath(started.dagId, started.runId)}>{started.runId}</UiLink>
-        </Text>
-      )}
+      {started === null ? undefined : <Started key={started.runId} run={started} />}
     </Section>
   );
 };

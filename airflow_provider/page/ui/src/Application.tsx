@@ -2,11 +2,11 @@ import { Box, Heading, Text } from "@chakra-ui/react";
 
 import { Actions } from "./Actions";
 import { usePolled } from "./api";
-import { ago, count } from "./format";
+import { count, waiting } from "./format";
 import { Hosts } from "./Hosts";
 import { Lookup } from "./Lookup";
 import { PredictedRto } from "./Overview";
-import { Figure, Figures, Problem, Section, WordBadge } from "./Parts";
+import { Ago, Figure, Figures, LastDrill, Problem, Section, WordBadge } from "./Parts";
 import { Reasons } from "./Reasons";
 import { LeftOut, Stages } from "./Stages";
 import { Timeline } from "./Timeline";
@@ -43,23 +43,32 @@ export const Application = ({ id }: { readonly id: string }) => {
           {details.id}
         </Heading>
         <WordBadge size="lg" word={details.word} />
-        {typeof details.since_ms === "number" ? <Text>since {ago(details.since_ms)}</Text> : undefined}
+        {typeof details.since_ms === "number" ? (
+          <Text>
+            since <Ago at={details.since_ms} />
+          </Text>
+        ) : undefined}
       </Box>
       {details.reasons.length === 0 ? <Text mt={2}>Every task is processed and has its warm standbys.</Text> : undefined}
       <Reasons reasons={details.reasons} />
+      {details.word === "unknown" && details.hosts !== undefined ? (
+        <Text fontWeight="semibold" mt={2}>
+          What follows is what was known last.
+        </Text>
+      ) : undefined}
       {details.tasks === undefined ? undefined : (
         <>
           <Figures>
             <Figure label="A failure costs now">
               <PredictedRto card={details} />
             </Figure>
-            <Figure label="Records that wait">{count(details.source_lag_records)}</Figure>
+            <Figure label="Records that wait">{waiting(details)}</Figure>
             <Figure label="Records/s">{count(details.records_per_s)}</Figure>
             <Figure label="Standbys warm">
               {details.standbys_warm} of {details.standbys}
             </Figure>
             <Figure label="Last drill">
-              {details.last_drill ? `${details.last_drill.outcome} ${ago(details.last_drill.at_ms)}` : "none"}
+              <LastDrill card={details} />
             </Figure>
             <Figure label="Generation">{details.generation ?? "none"}</Figure>
           </Figures>

@@ -1,8 +1,8 @@
 import { Box, Button, Heading, SimpleGrid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
-import { ago, bytes, count, duration, seconds, time } from "./format";
-import { Figure, Figures, Section } from "./Parts";
+import { bytes, count, duration, seconds, time } from "./format";
+import { Ago, Figure, Figures, Section } from "./Parts";
 import type { Copy, Details, Host, Task } from "./types";
 
 interface Cell {
@@ -143,7 +143,7 @@ const ChosenTask = ({ cell: { copy, task } }: { readonly cell: Cell }) => (
         </>
       ) : (
         <Figure label="Certified">
-          {copy.certified_at_ms ? ago(copy.certified_at_ms) : "not yet"}
+          {copy.certified_at_ms ? <Ago at={copy.certified_at_ms} /> : "not yet"}
           {copy.divergences ? `, differed ${copy.divergences}x` : ""}
         </Figure>
       )}
@@ -164,6 +164,9 @@ export const Hosts = ({ details }: { readonly details: Details }) => {
     tasks.flatMap((task) => task.copies.map((copy) => ({ copy, task }))),
   );
   const shown = cells.find(({ copy, task }) => `${task.task} ${copy.instance}` === chosen);
+  const nowhere = (details.tasks_by_stage ?? []).flatMap(({ tasks }) =>
+    tasks.filter(({ copies }) => copies.length === 0).map(({ task }) => task),
+  );
   const stages = new Map((details.stages ?? []).map((stage) => [stage.number, stage.name]));
   return (
     <Section id="hosts" title="Instances and tasks">
@@ -185,6 +188,11 @@ export const Hosts = ({ details }: { readonly details: Details }) => {
           />
         ))}
       </SimpleGrid>
+      {nowhere.length === 0 ? undefined : (
+        <Text color={{ base: "red.700", _dark: "red.300" }} data-testid="nowhere" mt={3} wordBreak="break-word">
+          <span aria-hidden="true">✕</span> No instance has task {nowhere.join(", ")}.
+        </Text>
+      )}
       {shown === undefined ? undefined : <ChosenTask cell={shown} />}
     </Section>
   );

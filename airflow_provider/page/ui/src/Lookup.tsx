@@ -7,6 +7,9 @@ import type { Details, LookupAnswer } from "./types";
 
 const Found = ({ answer }: { readonly answer: LookupAnswer }) => (
   <Box aria-live="polite" data-testid="looked-up" mt={3}>
+    <Text fontFamily="mono" fontSize="sm" wordBreak="break-all">
+      {answer.key.join(", ") || "the empty key"}
+    </Text>
     {answer.found.map((one) => (
       <Box key={one.task} mb={2}>
         <Heading as="h4" size="sm" wordBreak="break-word">

@@ -1,8 +1,8 @@
 import { Box, Heading, SimpleGrid, Text } from "@chakra-ui/react";
 
 import { usePolled } from "./api";
-import { ago, count, seconds } from "./format";
-import { Figure, Figures, paletteOf, Problem, UiLink, WordBadge } from "./Parts";
+import { seconds, waiting } from "./format";
+import { Ago, Figure, Figures, LastDrill, paletteOf, Problem, UiLink, WordBadge } from "./Parts";
 import type { Card } from "./types";
 
 const POLL_MS = 2_000;
@@ -45,11 +45,16 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
     </Text>
     <Text fontWeight="semibold" mt={1}>
       {nextStep(card)}
-      {typeof card.since_ms === "number" ? ` Since ${ago(card.since_ms)}.` : ""}
+      {typeof card.since_ms === "number" ? (
+        <>
+          {" "}
+          Since <Ago at={card.since_ms} />.
+        </>
+      ) : undefined}
     </Text>
     {card.tasks === undefined ? undefined : (
       <Figures>
-        <Figure label="Records that wait">{count(card.source_lag_records)}</Figure>
+        <Figure label="Records that wait">{waiting(card)}</Figure>
         <Figure label="Standbys warm">
           {card.standbys_warm} of {card.standbys}
         </Figure>
@@ -57,7 +62,7 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
           <PredictedRto card={card} />
         </Figure>
         <Figure label="Last drill">
-          {card.last_drill ? `${card.last_drill.outcome} ${ago(card.last_drill.at_ms)}` : "none"}
+          <LastDrill card={card} />
         </Figure>
       </Figures>
     )}

@@ -38,24 +38,28 @@ const Step = ({ anchor }: { readonly anchor: string }) => {
 /** Why, and what to do next: each reason with the runbook's step, which opens below it. */
 export const Reasons = ({ reasons }: { readonly reasons: Reason[] }) => {
   const [open, setOpen] = useState<string | null>(null);
+  // By its step and place among those of that step: its text changes from one second to the next.
+  const keys = reasons.map(
+    ({ step }, at) => `${step ?? "none"} ${reasons.slice(0, at).filter((before) => before.step === step).length}`,
+  );
   return (
     <Box as="ul" data-testid="reasons" listStyleType="none">
-      {reasons.map((reason) => (
+      {reasons.map((reason, at) => (
         <Box
           as="li"
           borderInlineStartColor={`${paletteOf(reason.means)}.solid`}
           borderInlineStartWidth="4px"
-          key={reason.text}
+          key={keys[at]}
           mt={2}
           ps={3}
         >
           <Text wordBreak="break-word">{reason.text}</Text>
           {reason.step === null ? undefined : (
             <Button
-              aria-expanded={open === reason.text}
+              aria-expanded={open === keys[at]}
               height="auto"
               mt={1}
-              onClick={() => setOpen(open === reason.text ? null : reason.text)}
+              onClick={() => setOpen(open === keys[at] ? null : (keys[at] ?? null))}
               py={1}
               size="sm"
               variant="outline"
@@ -64,7 +68,7 @@ export const Reasons = ({ reasons }: { readonly reasons: Reason[] }) => {
               What to do: {reason.step_title}
             </Button>
           )}
-          {open === reason.text && reason.step !== null ? <Step anchor={reason.step} /> : undefined}
+          {open === keys[at] && reason.step !== null ? <Step anchor={reason.step} /> : undefined}
         </Box>
       ))}
     </Box>

@@ -1,6 +1,6 @@
 import { Box, Heading, Text } from "@chakra-ui/react";
 
-import { count, time } from "./format";
+import { count, time, waiting } from "./format";
 import { Graph } from "./Graph";
 import { Figure, Figures, Section } from "./Parts";
 import type { DeadLetters, Details, Edge, Stage } from "./types";
@@ -27,7 +27,7 @@ const StageBox = ({ stage }: { readonly stage: Stage }) => (
       {stage.store === null ? "" : `, store ${stage.store}`}
     </Text>
     <Figures>
-      <Figure label="Records that wait">{count(stage.source_lag_records)}</Figure>
+      <Figure label="Records that wait">{waiting(stage)}</Figure>
       <Figure label="Watermark">{time(stage.watermark_ms)}</Figure>
       <Figure label="Late">{count(stage.late_records)}</Figure>
       <Figure label="Left out">{count(stage.left_out_records)}</Figure>

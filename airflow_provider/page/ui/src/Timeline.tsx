@@ -5,7 +5,11 @@ import { count, seconds, time } from "./format";
 import { runPath, Section, UiLink } from "./Parts";
 import type { Event } from "./types";
 
+const NOT_ANSWERED = "not answered";
+const SO_FAR = "so far";
 const PHASES: Record<string, string> = {
+  [NOT_ANSWERED]: "red.500",
+  [SO_FAR]: "orange.500",
   decided: "purple.500",
   detected: "gray.500",
   "first output": "teal.500",
@@ -14,6 +18,13 @@ const PHASES: Record<string, string> = {
 const GLYPHS: Record<Event["outcome"], string> = { failed: "✕", open: "◐", passed: "✓", skipped: "–" };
 
 const sumOf = (event: Event): number => event.phases_ms.reduce((sum, [, ms]) => sum + Math.max(0, ms), 0);
+
+/** One that is not over has lasted until now. */
+function untilNow(event: Event): Event {
+  const restMs = Date.now() - event.at_ms - sumOf(event);
+  if (event.kind !== "failover" || event.outcome !== "open" || event.rto_ms !== null || restMs < 1_000) return event;
+  return { ...event, phases_ms: [...event.phases_ms, [SO_FAR, restMs]] };
+}
 
 const said = (event: Event): string =>
   event.phases_ms.map(([name, ms]) => `${name} ${seconds(ms)}`).join(", ") || "nothing was measured";
@@ -70,7 +81,8 @@ const Evidence = ({ event }: { readonly event: Event }) => (
   </Box>
 );
 
-export const Timeline = ({ events }: { readonly events: Event[] }) => {
+export const Timeline = ({ events: known }: { readonly events: Event[] }) => {
+  const events = known.map(untilNow);
   const [open, setOpen] = useState<string | null>(null);
   const tookMs = Math.max(1, ...events.map(sumOf));
   const promisedMs = Math.max(0, ...events.map((event) => event.slo_rto_ms ?? 0));
@@ -80,7 +92,7 @@ export const Timeline = ({ events }: { readonly events: Event[] }) => {
     <Section id="timeline" title="Failovers, drills, restores and upgrades">
       {events.length === 0 ? <Text>Nothing is on record.</Text> : undefined}
       <Box display="flex" flexWrap="wrap" fontSize="sm" gap={3} mb={2}>
-        {["detected", "decided", "owned", "first output"].map((name) => (
+        {[NOT_ANSWERED, "detected", "decided", "owned", "first output", SO_FAR].map((name) => (
           <Box alignItems="center" display="flex" gap={1} key={name}>
             <Box aria-hidden="true" bg={PHASES[name]} h="0.8rem" w="0.8rem" />
             {name}

@@ -14,7 +14,7 @@ const HEIGHT_PX = 140;
 const clock = (atS: number): string => new Date(1000 * atS).toISOString().slice(11, 19);
 
 /** A figure over time, in UTC, drawn anew only where its points change. */
-const Chart = ({ label, points }: { readonly label: string; readonly points: [number, number][] }) => {
+const Chart = ({ label, points }: { readonly label: string; readonly points: [number, number | null][] }) => {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   useEffect(() => {
@@ -47,11 +47,11 @@ const Chart = ({ label, points }: { readonly label: string; readonly points: [nu
     plot.current?.setData([points.map(([atMs]) => atMs / 1000), points.map(([, value]) => value)]);
   }, [points]);
   const newest = points.at(-1)?.[1];
-  const most = points.reduce((sofar, [, value]) => Math.max(sofar, value), 0);
+  const most = points.reduce((sofar, [, value]) => Math.max(sofar, value ?? 0), 0);
   return (
     <Box flex="1 1 20rem" minW={0}>
       <Text fontSize="sm">
-        {label}: {count(newest)} now, {count(most)} at the most
+        {label}: {typeof newest === "number" ? `${count(newest)} now` : "not known now"}, {count(most)} at the most
       </Text>
       <Box aria-label={`${label} over time`} color="fg" ref={place} role="img" w="100%" />
     </Box>
@@ -60,13 +60,14 @@ const Chart = ({ label, points }: { readonly label: string; readonly points: [nu
 
 function useLive(details: Details): Point[] {
   const live = useRef<Point[]>([]);
-  const { records_per_s, source_lag_records } = details;
+  const { records_per_s, source_lag_records, source_lag_unknown } = details;
   useEffect(() => {
     live.current = [];
   }, [details.id]);
   const before = live.current.at(-1)?.at_ms ?? 0;
-  if (details.tasks !== undefined && Date.now() - before > 900) {
-    const point = { at_ms: Date.now(), records_per_s, source_lag_records: source_lag_records ?? 0 };
+  if (details.tasks !== undefined && details.word !== "unknown" && Date.now() - before > 900) {
+    // A sum of some tasks would be drawn as less than what waits.
+    const point = { at_ms: Date.now(), records_per_s, source_lag_records: source_lag_unknown ? null : source_lag_records };
     live.current = [...live.current.slice(-899), point];
   }
   return live.current;
@@ -78,7 +79,7 @@ export const Trend = ({ details }: { readonly details: Details }) => {
   const live = useLive(details);
   const since = live[0]?.at_ms ?? Infinity;
   const points = [...(data?.points ?? []).filter((point) => point.at_ms < since), ...live];
-  const series = (name: "records_per_s" | "source_lag_records"): [number, number][] =>
+  const series = (name: "records_per_s" | "source_lag_records"): [number, number | null][] =>
     points.flatMap((point) => (point[name] === undefined ? [] : [[point.at_ms, point[name]]]));
   return (
     <Section id="trend" title="Lag and throughput">

@@ -18,7 +18,9 @@ async function problemOf(answer: Response): Promise<string> {
   if (answer.status === 401) return "You are logged out: log in to Airflow again.";
   try {
     const { detail } = (await answer.json()) as { detail?: unknown };
-    return typeof detail === "string" ? detail : `${answer.status}: ${JSON.stringify(detail)}`;
+    if (typeof detail === "string") return detail;
+    const said = Array.isArray(detail) ? (detail as { msg?: string }[]).map(({ msg }) => msg) : [];
+    return said.filter(Boolean).join("; ") || `${answer.status}: ${JSON.stringify(detail)}`;
   } catch {
     return `Airflow answered ${answer.status} ${answer.statusText}`;
   }
@@ -91,6 +93,13 @@ async function post(path: string, body: unknown): Promise<unknown> {
 /** What a store holds of a key. The key is not in the address, which proxies log. */
 export const lookUp = async (id: string, store: string, key: string[]): Promise<LookupAnswer> =>
   (await post(`stateful-streams/api/applications/${encodeURIComponent(id)}/lookup`, { key, store })) as LookupAnswer;
+
+/** What became of a run. */
+export async function runState(dagId: string, runId: string): Promise<string> {
+  const answer = await fetch(address(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`));
+  if (!answer.ok) throw new Error(await problemOf(answer));
+  return ((await answer.json()) as { state: string }).state;
+}
 
 /** Start a run of a DAG by Airflow's own API, which decides whether the user may. */
 export async function startRun(dagId: string, conf: Record<string, unknown>): Promise<string> {

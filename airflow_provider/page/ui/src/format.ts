@@ -4,6 +4,16 @@ const numbers = new Intl.NumberFormat("en");
 export const count = (value: number | null | undefined): string =>
   value === null || value === undefined ? "-" : numbers.format(Math.round(value));
 
+/** How many records wait, as far as that is known of all tasks. */
+export function waiting(of: { source_lag_records?: number | null; source_lag_unknown?: number }): string {
+  const unknown = of.source_lag_unknown ?? 0;
+  if (unknown === 0) return count(of.source_lag_records);
+  const tasks = unknown === 1 ? "1 task" : `${unknown} tasks`;
+  return typeof of.source_lag_records === "number"
+    ? `${count(of.source_lag_records)}, and of ${tasks} not known`
+    : "not known";
+}
+
 export const seconds = (ms: number | null | undefined): string =>
   ms === null || ms === undefined ? "-" : ms < 100_000 ? `${(ms / 1000).toFixed(1)} s` : duration(ms / 1000);
 

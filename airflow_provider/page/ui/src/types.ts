@@ -18,6 +18,8 @@ export interface Card {
   tasks?: number;
   instances?: number;
   source_lag_records?: number | null;
+  /** Of so many tasks it is not known. */
+  source_lag_unknown?: number;
   records_per_s?: number;
   standby_lag_records?: number | null;
   standbys_warm?: number;
@@ -83,6 +85,7 @@ export interface Stage {
   outputs: string[];
   records_per_s: number;
   source_lag_records: number | null;
+  source_lag_unknown: number;
   watermark_ms: number | null;
   late_records: number;
   left_out_records: number;
@@ -175,8 +178,8 @@ export interface ApplicationAnswer {
 
 export interface Point {
   at_ms: number;
-  records_per_s?: number;
-  source_lag_records?: number;
+  records_per_s?: number | null;
+  source_lag_records?: number | null;
 }
 
 export interface TrendAnswer {

@@ -17,6 +17,7 @@ from airflow_provider.control.records.status import (
     Role,
     SourceStatus,
     TableWaitStatus,
+    TaskState,
     TaskStatus,
 )
 from airflow_provider.errors import WorkerError
@@ -199,7 +200,8 @@ class ProgressWatch:
         )
         return SourceStatus(
             end=end.end,
-            lag_records=lag,
+            # Where a task that is taken over stands is not known before its store is open: not all of its topic waits.
+            lag_records=None if task.source_offset is None and task.state is not TaskState.RUNNING else lag,
             uncommitted_records=end.uncommitted_records,
             stalled_s=round(stalled_s, 1),
             gets_ready=has_work and first_call is None and not hangs,

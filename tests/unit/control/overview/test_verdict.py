@@ -35,9 +35,9 @@ def test_application_is_safe_where_every_task_runs_and_is_warm_and_somebody_watc
 @pytest.mark.parametrize(
     ("statuses", "silent", "word", "steps"),
     [
-        pytest.param((A,), (), Word.DEGRADED, [Step.NO_FAILOVER], id="standbys-instance-is-gone"),
+        pytest.param((A,), (), Word.DEGRADED, [Step.UNDER_WAY], id="standbys-instance-is-gone"),
         pytest.param((A, instance("b")), (), Word.DEGRADED, [Step.LAG], id="no-copy"),
-        pytest.param((A, B), ("a",), Word.STANDING_STILL, [Step.NO_FAILOVER], id="actives-instance-is-silent"),
+        pytest.param((A, B), ("a",), Word.STANDING_STILL, [Step.UNDER_WAY], id="actives-instance-is-silent"),
         pytest.param((A, B), ("a", "b"), Word.STANDING_STILL, [Step.ALL_GONE, Step.ALL_GONE], id="all-are-silent"),
         pytest.param(
             (instance("a", active(0, TaskState.FAILED, error="bad", error_kind="DecodeError")), B),
@@ -71,6 +71,20 @@ def test_application_that_nobody_watches_is_not_safe_though_all_else_is_well() -
 
     assert (state.problems, state.verdict.word) == ((), Word.DEGRADED)
     assert state.verdict.reasons[0].text.startswith(f"nothing watches {APPLICATION}")
+
+
+def test_that_nobody_watches_comes_first_where_a_task_waits_for_an_answer() -> None:
+    found = ApplicationState(seen(A, B), ("a",)).verdict
+
+    assert found.word is Word.STANDING_STILL
+    assert [reason.step for reason in found.reasons] == [Step.NO_FAILOVER] * 2
+    assert found.reasons[0].text.startswith(f"nothing watches {APPLICATION}")
+
+
+def test_instances_that_were_stopped_are_not_lost() -> None:
+    stopped = [instance(name, state=InstanceState.STOPPED) for name in "ab"]
+
+    assert set(word_of(seen(*stopped))[1]) == {Step.STOPPED}
 
 
 def test_failure_without_an_answer_comes_before_what_a_standby_lacks() -> None:

@@ -144,7 +144,14 @@ def test_lag_is_that_of_the_newest_offset(watched: Watched) -> None:
     wait_until(lag_is(watched, 10), 10, "the lag to be known")
 
     assert watched.watch.status(0, active(0, source_offset=47), False).lag_records == 3
-    assert watched.watch.status(0, active(0, source_offset=None), False).lag_records == 50
+    assert watched.watch.status(0, active(0, source_offset=None), False).lag_records == 50  # before its first commit
+
+
+def test_lag_of_a_task_that_is_taken_over_is_not_known_before_its_place_is(watched: Watched) -> None:
+    wait_until(lag_is(watched, 10), 10, "the lag to be known")
+
+    assert watched.watch.status(0, active(0, TaskState.OWNING, source_offset=None), False).lag_records is None
+    assert watched.watch.status(0, active(0, TaskState.OWNING, source_offset=47), False).lag_records == 3
 
 
 def test_standby_has_no_lag_and_is_not_asked_about(watched: Watched) -> None:
