@@ -217,10 +217,11 @@ def page_address(address: str, application_id: str) -> str:
 
 def next_steps(address: str, bootstrap_servers: str, application_id: str, drill: str) -> tuple[str, ...]:
     """The lines that a kept demo closes with."""
+    python = os.path.relpath(sys.executable)
     return (
         f"All is left up. Airflow, without a login: {address}  Kafka: {bootstrap_servers}",
         f"Look at the application: {page_address(address, application_id)}",
-        f"  {os.path.relpath(sys.executable)} -m airflow_provider status {application_id} --bootstrap-servers {bootstrap_servers}",
+        f"  {python} -m airflow_provider status {application_id} --bootstrap-servers {bootstrap_servers}",
         f"Kill an instance again: {address}/dags/{drill}, Trigger",
         "  Failover and repair follow by themselves. All flights are read, so the drill says that it had no input.",
         "A job of your own needs another Airflow than this one, in ten minutes: docs/first-job.md",

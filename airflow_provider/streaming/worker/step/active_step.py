@@ -49,8 +49,11 @@ from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 
 
-def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int | None = None) -> None:
-    """Process one task's rows of a micro-batch, exactly once however often they come.
+def active_step(task: Task, rows: pa.Table, clock_ms: int | None = None) -> BatchResult | None:
+    """Process one task's rows of a micro-batch, exactly once however often they come: steps 1 to 3.
+
+    Returns:
+        What `Task.write` is to write, steps 4 and 5; None where the store stands for all of it already.
 
     Args:
         task: RUNNING.
@@ -73,7 +76,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int 
     if recorded is not None:
         rows = rows.filter(pc.greater_equal(rows.column("__offset"), recorded))
     if rows.num_rows == 0:
-        return
+        return None
     end, before, upstream = int(rows.column("__offset")[-1].as_py()) + 1, StreamTime.after(last), None
     if task.job.input.from_stage:
         rows, upstream = without_marks(rows, task.job.input.upstream, before)
@@ -82,7 +85,7 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int 
     # 3. read and compute
     done, failures = processed(task, kept, before, upstream, clock_ms)
     closed = _closed(task, done.batch, done.changes, done.state)
-    result = _result(
+    return _result(
         task,
         last,
         done.batch,
@@ -95,8 +98,6 @@ def active_step(task: Task, rows: pa.Table, group: ConsumerGroup, clock_ms: int 
         lateness=done.lateness,
         dead_letters=_dead_letters(task, kept, failures),
     )
-    # 4. one transaction in Kafka, 5. the same in the store
-    task.write(result, group)
 
 
 def idle_step(task: Task, stream_time_ms: int, group: ConsumerGroup) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,8 +19,13 @@ from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import WorkerError
 from airflow_provider.streaming.worker.step.active_step import active_step
 from airflow_provider.streaming.worker.tasks.task import Task
+from airflow_provider.streaming.worker.tasks.task_committer import BatchResult
 
-_CATCH_UP_S = 0.5
+_CATCH_UP_S: Final = 0.5
+_AT_ONCE: Final = 16
+_MUCH_ROWS: Final = 2_000
+_MUCH_BYTES: Final = 1 << 20
+"""From which on a step is more work than waiting, and what comes of several would fill the memory."""
 
 
 class BatchProcessor:
@@ -66,27 +74,39 @@ class BatchProcessor:
         """
         by_partition = {task_id.partition: task_id for task_id in rows_of}
         stood = {task_id.partition: offset for task_id, offset in rows_of.items()}
-        skipped = set[TaskId]()
-        for partition, rows in parts:
-            task_id = by_partition.get(partition)
-            if task_id is None or task_id in skipped:
-                continue
-            task = self._tasks.get(task_id)
-            if task is not None and task.state is TaskState.RESTORING:
-                # A fresh worker after a crash: what it lacks is most often little.
-                self._catch_up(time.monotonic() + _CATCH_UP_S)
-            if (
-                task is None
-                or task.state is not TaskState.RUNNING
-                or not goes_on_from(stood[partition], at := task.source_offset)
-            ):
-                skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
-                continue
-            self._step(task, rows, at, attempts_left, max_crashes, clock_ms)
-            stood[partition] = int(rows.column("__offset")[-1].as_py()) + 1
+        skipped, results = set[TaskId](), dict[TaskId, BatchResult]()
+        try:
+            for partition, rows in parts:
+                task_id = by_partition.get(partition)
+                if task_id is None or task_id in skipped:
+                    continue
+                much = rows.num_rows >= _MUCH_ROWS or rows.nbytes >= _MUCH_BYTES
+                if much or task_id in results or len(results) == _AT_ONCE:
+                    self._write(results, attempts_left)
+                task = self._tasks.get(task_id)
+                if task is not None and task.state is TaskState.RESTORING:
+                    self._write(results, attempts_left)
+                    # A fresh worker after a crash: what it lacks is most often little.
+                    self._catch_up(time.monotonic() + _CATCH_UP_S)
+                if (
+                    task is None
+                    or task.state is not TaskState.RUNNING
+                    or not goes_on_from(stood[partition], at := task.source_offset)
+                ):
+                    skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
+                    continue
+                result = self._process(task, rows, at, attempts_left, max_crashes, clock_ms)
+                if result is not None:
+                    results[task_id] = result
+                if much:
+                    self._write(results, attempts_left)
+                stood[partition] = int(rows.column("__offset")[-1].as_py()) + 1
+        finally:
+            # Also of those before one that raised: each stands by itself.
+            self._write(results, attempts_left)
         return skipped
 
-    def _step(
+    def _process(
         self,
         task: Task,
         rows: pa.Table,
@@ -94,22 +114,52 @@ class BatchProcessor:
         attempts_left: bool,
         max_crashes: int,
         clock_ms: int | None,
-    ) -> None:
+    ) -> BatchResult | None:
+        result = None
         try:
             with self._isolating_batch(task.id, attempts_left):
-                self._refuse_deadly(task, at, max_crashes)
-                done, began = task.ownership, time.monotonic()
-                committed_s = done.commit_s
-                active_step(task, rows, self._group, clock_ms)
-                done.process_s += time.monotonic() - began - (done.commit_s - committed_s)
-                if task.state is TaskState.OWNING:
-                    self._own_again(task)
-                    self._catch_up(time.monotonic() + _CATCH_UP_S)
+                crashes, began = self._refuse_deadly(task, at, max_crashes), time.monotonic()
+                result = active_step(task, rows, clock_ms)
+                task.ownership.process_s += time.monotonic() - began
         finally:
-            self._crashes.end(task.id)
+            if result is None:
+                self._crashes.end(task.id)
+        if result is not None:
+            # Beside others: which of them ends the worker while they are written is not known.
+            self._crashes.note(task.id, task.plan.generation, at, crashes)
+        return result
 
-    def _refuse_deadly(self, task: Task, at: int | None, max_crashes: int) -> None:
-        crashes = self._crashes.begin(task.id, task.plan.generation, at)
+    def _write(self, results: dict[TaskId, BatchResult], attempts_left: bool) -> None:
+        """Of different tasks side by side: most of it is waiting for the brokers.
+
+        Raises:
+            Exception: what another attempt may get past, of the first that raised, once all have ended.
+        """
+        ended: dict[TaskId, Callable[[], None]] = {
+            of: partial(self._tasks[of].write, result, self._group) for of, result in results.items()
+        }
+        results.clear()
+        if len(ended) > 1:
+            with ThreadPoolExecutor(len(ended)) as pool:
+                ended = {of: pool.submit(write).result for of, write in ended.items()}
+        raised: Exception | None = None
+        for task_id, result in ended.items():
+            try:
+                with self._isolating_batch(task_id, attempts_left):
+                    result()
+                    task = self._tasks[task_id]
+                    if task.state is TaskState.OWNING:
+                        self._own_again(task)
+                        self._catch_up(time.monotonic() + _CATCH_UP_S)
+            except Exception as error:
+                raised = raised or error
+            finally:
+                self._crashes.end(task_id)
+        if raised is not None:
+            raise raised
+
+    def _refuse_deadly(self, task: Task, at: int | None, max_crashes: int) -> int:
+        crashes = self._crashes.of(task.id, task.plan.generation, at)
         if crashes >= max_crashes:
             raise WorkerError(
                 f"{crashes} worker(s) ended in the middle of the batch of {task.job.input.topic}[{task.partition}] "
@@ -117,6 +167,8 @@ class BatchProcessor:
                 f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
                 "then correct the job's function or its libraries."
             )
+        self._crashes.note(task.id, task.plan.generation, at, crashes + 1)
+        return crashes
 
 
 def goes_on_from(stood: int | None, stands: int | None) -> bool:
@@ -138,17 +190,18 @@ class CrashCounter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begin(self, task: TaskId, generation: int, source_offset: int | None) -> int:
-        """Note that a task goes on from an offset; returns how many attempts there did not come to an end."""
-        note, place = self._note(task), f"{generation} {source_offset}"
-        crashes = 0
+    def of(self, task: TaskId, generation: int, source_offset: int | None) -> int:
+        """How many attempts to go on from an offset did not come to an end."""
         with contextlib.suppress(OSError, ValueError):
-            found, _, count = note.read_text().rpartition(" ")
-            crashes = int(count) if found == place else 0
+            found, _, count = self._note(task).read_text().rpartition(" ")
+            return int(count) if found == f"{generation} {source_offset}" else 0
+        return 0
+
+    def note(self, task: TaskId, generation: int, source_offset: int | None, crashes: int) -> None:
+        """Note how many they are if this one does not, either."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            note.write_text(f"{place} {crashes + 1}")
-        return crashes
+            self._note(task).write_text(f"{generation} {source_offset} {crashes}")
 
     def end(self, task: TaskId) -> None:
         """The attempt came to an end, good or bad."""

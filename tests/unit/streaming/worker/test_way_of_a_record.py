@@ -24,7 +24,7 @@ from tests.unit.streaming.worker.trace import Trace, trace
 
 TASK: Final = TaskId(0, 0)
 
-RECORD_FILES, RECORD_CHANGES = 32, 119
+RECORD_FILES, RECORD_CHANGES = 32, 128
 AGGREGATED_FILES = 37
 ROUND_FILES = 17
 PROMOTION_FILES = 26

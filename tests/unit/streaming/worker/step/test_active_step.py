@@ -107,7 +107,9 @@ def step(task: FakeTask, *records: Record) -> int:
         }
     )
     before = len(task.written)
-    active_step(cast(Task, task), table, GROUP)
+    result = active_step(cast(Task, task), table)
+    if result is not None:
+        task.write(result, GROUP)
     return sum(result.records for result in task.written[before:])
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.json.user_values import encode_state
+from airflow_provider.streaming.worker.step import batch_processor
 from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
 from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, records_of, rows, standby
@@ -195,8 +199,7 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
     crashed: int, state: TaskState, processor: BatchProcessor, bench: Bench, crashes: CrashCounter
 ) -> None:
     bench.hold(active(0))
-    for _ in range(crashed):
-        crashes.begin(TaskId(0, 0), 1, None)
+    crashes.note(TaskId(0, 0), 1, None, crashed)
 
     processor.process([(0, rows(1))], dict.fromkeys([TaskId(0, 0)]), True, 3)
 
@@ -205,7 +208,83 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
     if state is TaskState.FAILED:
         assert status.error_kind == "WorkerError"
         assert "3 worker(s) ended in the middle of the batch of orders[0]" in str(status.error)
-    assert crashes.begin(TaskId(0, 0), 1, None) == 0, "it came to an end, good or bad"
+    assert crashes.of(TaskId(0, 0), 1, None) == 0, "it came to an end, good or bad"
+
+
+def test_tasks_are_written_side_by_side(
+    processor: BatchProcessor, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.hold(active(0), active(1))
+    together = threading.Barrier(2)
+    for task in bench.registry.tasks.values():
+        monkeypatch.setattr(task.committer, "commit", partial(_after, together, task.committer.commit))
+
+    processor.process([(0, rows(1)), (1, rows(3))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
+
+    assert [bench.registry.tasks[TaskId(0, p)].source_offset for p in (0, 1)] == [1, 1]
+
+
+def _after(together: threading.Barrier, commit: Callable[..., None], *given: Any) -> None:
+    together.wait(30)
+    commit(*given)
+
+
+def test_tasks_with_many_rows_are_written_one_after_the_other(
+    processor: BatchProcessor, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.hold(active(0), active(1))
+    monkeypatch.setattr(batch_processor, "_MUCH_ROWS", 2)
+    before = list[int | None]()
+    first, second = (bench.registry.tasks[TaskId(0, p)] for p in (0, 1))
+    commit = first.committer.commit
+
+    def write(*given: Any) -> None:
+        before.append(second.source_offset)
+        commit(*given)
+
+    monkeypatch.setattr(first.committer, "commit", write)
+    processor.process([(1, rows(3, 4)), (0, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
+
+    assert before == [2]
+
+
+def test_error_of_a_write_ends_the_call_once_all_others_are_written(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0), active(1), active(2))
+    bench.writers[0].error = BrokerUnreachableError("no answer")
+
+    with pytest.raises(BrokerUnreachableError):
+        processor.process([(p, rows(1)) for p in range(3)], dict.fromkeys(TaskId(0, p) for p in range(3)), False, 3)
+
+    assert [bench.registry.tasks[TaskId(0, p)].source_offset for p in range(3)] == [None, 1, 1]
+    assert [bench.state(p) for p in range(3)] == [TaskState.OWNING, TaskState.RUNNING, TaskState.RUNNING]
+
+
+def test_error_of_rows_does_not_take_along_what_came_before(processor: BatchProcessor, bench: Bench) -> None:
+    bench.hold(active(0), active(1))
+
+    with pytest.raises(ProcessError):
+        processor.process([(0, rows(1)), (1, rows(666))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), True, 3)
+
+    assert bench.registry.tasks[TaskId(0, 0)].source_offset == 1
+
+
+def test_worker_that_ends_while_several_are_written_is_none_of_theirs_to_answer_for(
+    processor: BatchProcessor, bench: Bench, crashes: CrashCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.hold(active(0), active(1))
+    noted = list[int]()
+    commit = bench.registry.tasks[TaskId(0, 0)].committer.commit
+
+    def look(*given: Any) -> None:
+        noted.extend(crashes.of(TaskId(0, p), 1, None) for p in (0, 1))
+        commit(*given)
+
+    monkeypatch.setattr(bench.registry.tasks[TaskId(0, 0)].committer, "commit", look)
+    crashes.note(TaskId(0, 1), 1, None, 2)
+    processor.process([(0, rows(1)), (1, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
+
+    assert noted == [0, 2]
+    assert [crashes.of(TaskId(0, p), 1, None) for p in (0, 1)] == [0, 0]
 
 
 def test_rows_belong_to_the_stage_whose_tasks_the_call_names(processor: BatchProcessor, bench: Bench) -> None:

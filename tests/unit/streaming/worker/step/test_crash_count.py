@@ -13,24 +13,31 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run" / "i1"
 
 
+def begin(counter: CrashCounter, task: int = 0, generation: int = 1, offset: int | None = 40) -> int:
+    """Returns how many attempts came to no end before."""
+    crashes = counter.of(TaskId(0, task), generation, offset)
+    counter.note(TaskId(0, task), generation, offset, crashes + 1)
+    return crashes
+
+
 def test_attempt_that_came_to_no_end_is_known_to_the_next_process(folder: Path) -> None:
-    assert [CrashCounter(folder).begin(TaskId(0, 0), 1, 40) for _ in range(3)] == [0, 1, 2]
+    assert [begin(CrashCounter(folder)) for _ in range(3)] == [0, 1, 2]
 
 
 def test_attempt_that_ended_is_forgotten(folder: Path) -> None:
     attempts = CrashCounter(folder)
-    attempts.begin(TaskId(0, 0), 1, 40)
+    begin(attempts)
     attempts.end(TaskId(0, 0))
 
-    assert attempts.begin(TaskId(0, 0), 1, 40) == 0
+    assert begin(attempts) == 0
 
 
 @pytest.mark.parametrize(("task", "generation", "offset"), [(1, 1, 40), (0, 2, 40), (0, 1, 41), (0, 1, None)])
 def test_another_place_counts_anew(folder: Path, task: int, generation: int, offset: int | None) -> None:
     attempts = CrashCounter(folder)
-    attempts.begin(TaskId(0, 0), 1, 40)
+    begin(attempts)
 
-    assert attempts.begin(TaskId(0, task), generation, offset) == 0
+    assert begin(attempts, task, generation, offset) == 0
 
 
 @pytest.mark.parametrize("found", [b"", b"1 40 x", b"\xff\xfe"])
@@ -38,12 +45,12 @@ def test_note_that_cannot_be_read_counts_as_none(folder: Path, found: bytes) -> 
     folder.mkdir(parents=True)
     (folder / "attempt-0_0").write_bytes(found)
 
-    assert CrashCounter(folder).begin(TaskId(0, 0), 1, 40) == 0
+    assert begin(CrashCounter(folder)) == 0
 
 
 def test_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     attempts = CrashCounter(tmp_path / "file")
 
-    assert [attempts.begin(TaskId(0, 0), 1, 40), attempts.begin(TaskId(0, 0), 1, 40)] == [0, 0]
+    assert [begin(attempts), begin(attempts)] == [0, 0]
     attempts.end(TaskId(0, 0))

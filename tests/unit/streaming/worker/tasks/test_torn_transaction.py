@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider.changelog.commit_record import COMMIT_KEY
@@ -15,6 +16,7 @@ from airflow_provider.kafka.names import transactional_id
 from airflow_provider.state.digest import digest_of
 from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.worker.step.active_step import active_step
+from airflow_provider.streaming.worker.tasks.task import Task
 from airflow_provider.testing.in_memory_clients import InMemoryLog, Record
 from tests.unit.streaming.worker.bench import APPLICATION, CHANGELOG, GROUP, Bench, active, records_of, rows, standby
 
@@ -28,11 +30,17 @@ def tear(log: InMemoryLog, **values: bytes | None) -> None:
     log.commit(producer, log.fence(producer), changes)
 
 
+def step(task: Task, table: pa.Table) -> None:
+    result = active_step(task, table)
+    assert result is not None
+    task.write(result, GROUP)
+
+
 @pytest.fixture
 def committed(bench: Bench) -> Bench:
     """A task with one commit: the last amount of the only key, 5."""
     bench.hold(active(0))
-    active_step(bench.registry.tasks[TASK], rows(3, 5), GROUP)
+    step(bench.registry.tasks[TASK], rows(3, 5))
     return bench
 
 
@@ -43,7 +51,7 @@ def goes_on(bench: Bench, generation: int) -> None:
     assert task.replica.get_many([b"k", b"new"]) == [encode_state(5), None]
     assert task.digest == f"{digest_of([b'k'], [encode_state(5)]):016x}"
     assert task.source_offset == 2
-    active_step(task, rows(7, begin=2), GROUP)
+    step(task, rows(7, begin=2))
     assert task.commit_record is not None
     assert (task.commit_record.generation, task.commit_record.processed) == (generation, 3)
 
