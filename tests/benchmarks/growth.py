@@ -219,7 +219,7 @@ def draw(found: Mapping[str, Sequence[Point]], file: Path) -> None:
                 {
                     "records/s per core": [point.active.rate_per_core for point in points],
                     "memory, MB": [point.mb for point in points],
-                    "restored records/s": [point.restored / point.restore_s for point in points],
+                    "restore, s": [point.restore_s for point in points],
                     "promotion, s": [point.failover.owned_s + point.failover.output_s for point in points],
                 },
             )

@@ -20,7 +20,7 @@ def draw(file: Path, rows: Sequence[Row], *, logarithmic: bool = True) -> None:
     """A grid of plots as SVG: from zero on, so that what is flat looks flat.
 
     Args:
-        logarithmic: whether what is grown doubles from one mark to the next.
+        logarithmic: whether what is grown is multiplied from one point to the next.
     """
     columns = max(len(measured) for _, _, measured in rows)
     figure, grid = pyplot.subplots(len(rows), columns, figsize=(3.0 * columns, 2.2 * len(rows)), squeeze=False)
@@ -33,5 +33,7 @@ def draw(file: Path, rows: Sequence[Row], *, logarithmic: bool = True) -> None:
             plot.tick_params(labelsize=7)
             if logarithmic:
                 plot.set_xscale("log")
+                plot.set_xticks(values, [f"{value:,.0f}" for value in values])
+                plot.minorticks_off()
     figure.tight_layout()
     figure.savefig(file, metadata={"Date": None})
