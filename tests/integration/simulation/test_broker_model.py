@@ -22,8 +22,7 @@ from tests.simulation.broker import Broker
 from tests.simulation.clients import Network
 from tests.simulation.kernel import Kernel, Process
 
-# Some programs do not come to the same yet (docs/simulation.md).
-pytestmark = [pytest.mark.integration, pytest.mark.schedules]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 PARTITIONS = 2
 
 
