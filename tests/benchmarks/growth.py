@@ -111,8 +111,8 @@ def main() -> None:
         for value in AXES[axis]:
             if options.most is None or value <= options.most:
                 case = msgspec.structs.replace(Case(), **{axis: value})
-                known = (point for points in found.values() for point in points if point.case == case)
-                found.setdefault(axis, []).append(next(known, None) or measure(case))
+                known = [point for points in found.values() for point in points if point.case == case]
+                found.setdefault(axis, []).append(known[0] if known else measure(case))
                 print(f"{axis:>10} {found[axis][-1]}  (load {os.getloadavg()[0]:.1f})", flush=True)
     if options.write is not None:
         options.write.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
