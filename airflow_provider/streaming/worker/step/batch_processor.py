@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -74,18 +75,17 @@ class BatchProcessor:
         """
         by_partition = {task_id.partition: task_id for task_id in rows_of}
         stood = {task_id.partition: offset for task_id, offset in rows_of.items()}
-        skipped, results = set[TaskId](), dict[TaskId, BatchResult]()
+        skipped, waiting = set[TaskId](), dict[TaskId, _Computed]()
         try:
             for partition, rows in parts:
                 task_id = by_partition.get(partition)
                 if task_id is None or task_id in skipped:
                     continue
-                much = rows.num_rows >= _MUCH_ROWS or rows.nbytes >= _MUCH_BYTES
-                if much or task_id in results or len(results) == _AT_ONCE:
-                    self._write(results, attempts_left)
+                if task_id in waiting or len(waiting) == _AT_ONCE:
+                    self._write(waiting, attempts_left)
                 task = self._tasks.get(task_id)
                 if task is not None and task.state is TaskState.RESTORING:
-                    self._write(results, attempts_left)
+                    self._write(waiting, attempts_left)
                     # A fresh worker after a crash: what it lacks is most often little.
                     self._catch_up(time.monotonic() + _CATCH_UP_S)
                 if (
@@ -95,22 +95,30 @@ class BatchProcessor:
                 ):
                     skipped.add(task_id)  # the driver sees it, and a new query begins where the task stopped
                     continue
-                result = self._process(task, rows, at, attempts_left, max_crashes, clock_ms)
+                place = Place(task_id, task.plan.generation, at)
+                crashes = self._crashes.of(place)
+                # Whose worker ended before is not beside others when it may end again.
+                alone = crashes is not None or rows.num_rows >= _MUCH_ROWS or rows.nbytes >= _MUCH_BYTES
+                if alone:
+                    self._write(waiting, attempts_left)
+                self._absolve(waiting)
+                result = self._compute(task, rows, place, crashes or 0, attempts_left, max_crashes, clock_ms)
                 if result is not None:
-                    results[task_id] = result
-                if much:
-                    self._write(results, attempts_left)
+                    waiting[task_id] = _Computed(result, place, crashes or 0)
+                    if alone:
+                        self._write(waiting, attempts_left)
                 stood[partition] = int(rows.column("__offset")[-1].as_py()) + 1
         finally:
             # Also of those before one that raised: each stands by itself.
-            self._write(results, attempts_left)
+            self._write(waiting, attempts_left)
         return skipped
 
-    def _process(
+    def _compute(
         self,
         task: Task,
         rows: pa.Table,
-        at: int | None,
+        place: Place,
+        crashes: int,
         attempts_left: bool,
         max_crashes: int,
         clock_ms: int | None,
@@ -118,35 +126,35 @@ class BatchProcessor:
         result = None
         try:
             with self._isolating_batch(task.id, attempts_left):
-                crashes, began = self._refuse_deadly(task, at, max_crashes), time.monotonic()
+                self._refuse_deadly(task, place, crashes, max_crashes)
+                self._crashes.note(place, crashes + 1)
+                began = time.monotonic()
                 result = active_step(task, rows, clock_ms)
                 task.ownership.process_s += time.monotonic() - began
         finally:
             if result is None:
                 self._crashes.end(task.id)
-        if result is not None:
-            # Beside others: which of them ends the worker while they are written is not known.
-            self._crashes.note(task.id, task.plan.generation, at, crashes)
         return result
 
-    def _write(self, results: dict[TaskId, BatchResult], attempts_left: bool) -> None:
+    def _write(self, waiting: dict[TaskId, _Computed], attempts_left: bool) -> None:
         """Of different tasks side by side: most of it is waiting for the brokers.
 
         Raises:
             Exception: what another attempt may get past, of the first that raised, once all have ended.
         """
-        ended: dict[TaskId, Callable[[], None]] = {
-            of: partial(self._tasks[of].write, result, self._group) for of, result in results.items()
+        writes: dict[TaskId, Callable[[], None]] = {
+            of: partial(self._tasks[of].write, one.result, self._group) for of, one in waiting.items()
         }
-        results.clear()
-        if len(ended) > 1:
-            with ThreadPoolExecutor(len(ended)) as pool:
-                ended = {of: pool.submit(write).result for of, write in ended.items()}
+        if len(writes) > 1:
+            self._absolve(waiting)
+            with ThreadPoolExecutor(len(writes)) as pool:
+                writes = {of: pool.submit(write).result for of, write in writes.items()}
+        waiting.clear()
         raised: Exception | None = None
-        for task_id, result in ended.items():
+        for task_id, ended in writes.items():
             try:
                 with self._isolating_batch(task_id, attempts_left):
-                    result()
+                    ended()
                     task = self._tasks[task_id]
                     if task.state is TaskState.OWNING:
                         self._own_again(task)
@@ -158,17 +166,33 @@ class BatchProcessor:
         if raised is not None:
             raise raised
 
-    def _refuse_deadly(self, task: Task, at: int | None, max_crashes: int) -> int:
-        crashes = self._crashes.of(task.id, task.plan.generation, at)
+    def _absolve(self, waiting: dict[TaskId, _Computed]) -> None:
+        """What ends the worker while others are computed or written too may be none of the newest's."""
+        if waiting:
+            newest = next(reversed(waiting.values()))
+            self._crashes.note(newest.place, newest.crashes)
+
+    def _refuse_deadly(self, task: Task, place: Place, crashes: int, max_crashes: int) -> None:
         if crashes >= max_crashes:
             raise WorkerError(
                 f"{crashes} worker(s) ended in the middle of the batch of {task.job.input.topic}[{task.partition}] "
-                f"that begins at offset {at or 0}: they crashed, or took longer than call_timeout_s "
+                f"that begins at offset {place.source_offset or 0}: they crashed, or took longer than call_timeout_s "
                 f"({self._call_timeout_s:g} s) and were ended. Look into the instance's log and at the records there, "
                 "then correct the job's function or its libraries."
             )
-        self._crashes.note(task.id, task.plan.generation, at, crashes + 1)
-        return crashes
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """What came of a task's rows, and is to be written.
+
+    Args:
+        crashes: of workers at this place, before.
+    """
+
+    result: BatchResult
+    place: Place
+    crashes: int
 
 
 def goes_on_from(stood: int | None, stands: int | None) -> bool:
@@ -177,6 +201,20 @@ def goes_on_from(stood: int | None, stands: int | None) -> bool:
     A changelog that lost its newest commits, and a store that was restored from it since, stand before.
     """
     return (stood or 0) <= (stands or 0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task goes on: from a source offset, in a generation."""
+
+    task: TaskId
+    generation: int
+    source_offset: int | None
+
+    @property
+    def text(self) -> str:
+        """By what it is known again."""
+        return f"{self.generation} {self.source_offset}"
 
 
 class CrashCounter:
@@ -190,18 +228,18 @@ class CrashCounter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, task: TaskId, generation: int, source_offset: int | None) -> int:
-        """How many attempts to go on from an offset did not come to an end."""
+    def of(self, place: Place) -> int | None:
+        """How many attempts there are known to have ended their worker; None where none was left without its end."""
         with contextlib.suppress(OSError, ValueError):
-            found, _, count = self._note(task).read_text().rpartition(" ")
-            return int(count) if found == f"{generation} {source_offset}" else 0
-        return 0
+            found, _, count = self._note(place.task).read_text().rpartition(" ")
+            return int(count) if found == place.text else None
+        return None
 
-    def note(self, task: TaskId, generation: int, source_offset: int | None, crashes: int) -> None:
-        """Note how many they are if this one does not, either."""
+    def note(self, place: Place, crashes: int) -> None:
+        """Note how many they are if this one does not come to its end."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._note(task).write_text(f"{generation} {source_offset} {crashes}")
+            self._note(place.task).write_text(f"{place.text} {crashes}")
 
     def end(self, task: TaskId) -> None:
         """The attempt came to an end, good or bad."""

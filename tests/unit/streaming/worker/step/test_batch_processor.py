@@ -14,7 +14,7 @@ from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import BrokerUnreachableError, ProcessError
 from airflow_provider.streaming.json.user_values import encode_state
 from airflow_provider.streaming.worker.step import batch_processor
-from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter
+from airflow_provider.streaming.worker.step.batch_processor import BatchProcessor, CrashCounter, Place
 from airflow_provider.testing.in_memory_clients import InMemoryLog
 from tests.unit.streaming.worker.bench import GROUP, Bench, active, commit_elsewhere, records_of, rows, standby
 
@@ -199,7 +199,7 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
     crashed: int, state: TaskState, processor: BatchProcessor, bench: Bench, crashes: CrashCounter
 ) -> None:
     bench.hold(active(0))
-    crashes.note(TaskId(0, 0), 1, None, crashed)
+    crashes.note(Place(TaskId(0, 0), 1, None), crashed)
 
     processor.process([(0, rows(1))], dict.fromkeys([TaskId(0, 0)]), True, 3)
 
@@ -208,7 +208,7 @@ def test_batch_in_which_workers_died_is_refused_at_the_bound(
     if state is TaskState.FAILED:
         assert status.error_kind == "WorkerError"
         assert "3 worker(s) ended in the middle of the batch of orders[0]" in str(status.error)
-    assert crashes.of(TaskId(0, 0), 1, None) == 0, "it came to an end, good or bad"
+    assert crashes.of(Place(TaskId(0, 0), 1, None)) is None, "it came to an end, good or bad"
 
 
 def test_tasks_are_written_side_by_side(
@@ -268,23 +268,58 @@ def test_error_of_rows_does_not_take_along_what_came_before(processor: BatchProc
     assert bench.registry.tasks[TaskId(0, 0)].source_offset == 1
 
 
+def noted_while_written(
+    processor: BatchProcessor, bench: Bench, crashes: CrashCounter, monkeypatch: pytest.MonkeyPatch
+) -> list[list[int | None]]:
+    """What the notes of two tasks would say to the next worker if this one ended in a write, at each write."""
+    bench.hold(active(0), active(1))
+    noted, lock = list[list[int | None]](), threading.Lock()
+
+    def look(commit: Callable[..., None], *given: Any) -> None:
+        with lock:
+            noted.append([crashes.of(Place(TaskId(0, p), 1, None)) for p in (0, 1)])
+        both.wait(30)
+        commit(*given)
+
+    together = all(crashes.of(Place(TaskId(0, p), 1, None)) is None for p in (0, 1))
+    both = threading.Barrier(2 if together else 1)
+    for task in bench.registry.tasks.values():
+        monkeypatch.setattr(task.committer, "commit", partial(look, task.committer.commit))
+    processor.process([(0, rows(1)), (1, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
+    assert [crashes.of(Place(TaskId(0, p), 1, None)) for p in (0, 1)] == [None, None]
+    return noted
+
+
 def test_worker_that_ends_while_several_are_written_is_none_of_theirs_to_answer_for(
     processor: BatchProcessor, bench: Bench, crashes: CrashCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.hold(active(0), active(1))
-    noted = list[int]()
-    commit = bench.registry.tasks[TaskId(0, 0)].committer.commit
+    assert noted_while_written(processor, bench, crashes, monkeypatch) == [[0, 0], [0, 0]]
+
+
+def test_task_whose_worker_ended_is_written_alone_so_that_the_next_end_is_its_own(
+    processor: BatchProcessor, bench: Bench, crashes: CrashCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for partition, before in ((0, 0), (1, 2)):
+        crashes.note(Place(TaskId(0, partition), 1, None), before)
+
+    assert noted_while_written(processor, bench, crashes, monkeypatch) == [[1, 2], [None, 3]]
+
+
+def test_end_of_a_worker_while_a_task_is_written_by_itself_counts(
+    processor: BatchProcessor, bench: Bench, crashes: CrashCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.hold(active(0))
+    task, noted = bench.registry.tasks[TaskId(0, 0)], list[int | None]()
+    commit = task.committer.commit
 
     def look(*given: Any) -> None:
-        noted.extend(crashes.of(TaskId(0, p), 1, None) for p in (0, 1))
+        noted.append(crashes.of(Place(TaskId(0, 0), 1, None)))
         commit(*given)
 
-    monkeypatch.setattr(bench.registry.tasks[TaskId(0, 0)].committer, "commit", look)
-    crashes.note(TaskId(0, 1), 1, None, 2)
-    processor.process([(0, rows(1)), (1, rows(1))], dict.fromkeys([TaskId(0, 0), TaskId(0, 1)]), False, 3)
+    monkeypatch.setattr(task.committer, "commit", look)
+    processor.process([(0, rows(1))], {TaskId(0, 0): None}, False, 3)
 
-    assert noted == [0, 2]
-    assert [crashes.of(TaskId(0, p), 1, None) for p in (0, 1)] == [0, 0]
+    assert noted == [1]
 
 
 def test_rows_belong_to_the_stage_whose_tasks_the_call_names(processor: BatchProcessor, bench: Bench) -> None:

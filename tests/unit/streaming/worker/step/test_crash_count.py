@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.streaming.worker.step.batch_processor import CrashCounter
+from airflow_provider.streaming.worker.step.batch_processor import CrashCounter, Place
 
 
 @pytest.fixture
@@ -15,8 +15,9 @@ def folder(tmp_path: Path) -> Path:
 
 def begin(counter: CrashCounter, task: int = 0, generation: int = 1, offset: int | None = 40) -> int:
     """Returns how many attempts came to no end before."""
-    crashes = counter.of(TaskId(0, task), generation, offset)
-    counter.note(TaskId(0, task), generation, offset, crashes + 1)
+    place = Place(TaskId(0, task), generation, offset)
+    crashes = counter.of(place) or 0
+    counter.note(place, crashes + 1)
     return crashes
 
 
