@@ -231,9 +231,7 @@ def _waiting(active: Sequence[TaskStatus], tasks: int) -> dict[str, int | None]:
 
 def _inner_stages(job: JobDescription | None) -> set[int]:
     """Those that read what others write, so that a record counts once, however many stages it goes through."""
-    stages = job.stages if job else ()
-    written = {topic for stage in stages for topic in stage.outputs}
-    return {stage.number for stage in stages if stage.source in written}
+    return {edge["to"] for edge in _edges(job) if edge["of"] is not None and edge["to"] is not None}
 
 
 def _rate(active: Iterable[TaskStatus]) -> float:
@@ -245,7 +243,7 @@ def _host(state: ApplicationState, name: str) -> dict[str, Any]:
     return {
         "instance": name,
         "state": state.instance_word(name),
-        "lives": status is not None and status.state.alive and name not in state.silent,
+        "lives": state.lives(name),
         "active_for": len(assignment.active_on(name)) if assignment else 0,
         "standby_for": len(assignment.standby_on(name)) if assignment else 0,
         **({} if status is None else _reported(status)),
@@ -342,12 +340,11 @@ def _copy(
     state: ApplicationState, instance: str, active: bool, reported: tuple[TaskStatus, InstanceStatus] | None
 ) -> dict[str, Any]:
     if reported is None:
-        # One that lives and was just told of it has not said anything of it yet.
-        comes = instance not in state.silent and (of := state.view.statuses.get(instance)) and of.state.alive
         return {
             "instance": instance,
             "role": "active" if active else "standby",
-            "state": "not reported yet" if comes else "missing",
+            # One that lives and was just told of it has not said anything of it yet.
+            "state": "not reported yet" if state.lives(instance) else "missing",
         }
     task, status = reported
     left, done = task.lag_records or 0, task.restore.records

@@ -99,7 +99,7 @@ class ApplicationState:
             if status is None or not status.state.alive or name in self.silent or status.error is not None:
                 error, kind = (None, None) if status is None else (status.error, status.error_kind)
                 step = step_of_error(kind) or of_gone
-                if status is None or not self._lives(status):
+                if not self.lives(name):
                     gone[name] = step
                 still = _still(name in gone and bool(assignment.active_on(name)))
                 found.append(Finding(f"instance {name}: {self.instance_word(name)}{_because(error)}", still, step))
@@ -121,20 +121,18 @@ class ApplicationState:
     def verdict(self) -> Verdict:
         """Whether every task is processed and protected now, in a word; else why not, and what to do next."""
         paused = sorted(name for name, one in self.view.statuses.items() if one.paused and self._lives(one))
-        first, others = list[Finding](), list[Finding]()
+        found = list(self.findings)
         if (unwatched := watch_problem(self.view.application_id, self.view.watcher, heard=self.watched)) is not None:
-            still = self.view.assignment is not None and any(
-                finding.means is Word.STANDING_STILL for finding in self.findings
-            )
+            still = self.view.assignment is not None and any(one.means is Word.STANDING_STILL for one in found)
             # Where a task waits for an answer, it is why none comes.
-            (first if still else others).append(Finding(unwatched, _still(still), Step.NO_FAILOVER))
+            found.insert(0 if still else len(found), Finding(unwatched, _still(still), Step.NO_FAILOVER))
         if paused:
             text = (
                 f"paused by a person, so nothing is processed there: {', '.join(paused)}; 'Resume' of the operate DAG"
             )
             works = bool(self.view.assignment and any(self.view.assignment.active_on(name) for name in paused))
-            others.append(Finding(text, _still(works), Step.TOOLS))
-        return verdict((*first, *self.findings, *others), self.instance_names)
+            found.append(Finding(text, _still(works), Step.TOOLS))
+        return verdict(found, self.instance_names)
 
     @property
     def open_incidents(self) -> tuple[str, ...]:
@@ -229,6 +227,11 @@ class ApplicationState:
             if self._counts(status, task)
         ]
         return sorted(rows, key=lambda row: (row[0].task, row[0].role is Role.STANDBY, row[1].instance))
+
+    def lives(self, name: str) -> bool:
+        """Whether an instance says that it lives, and is not silent."""
+        status = self.view.statuses.get(name)
+        return status is not None and self._lives(status)
 
     def _lives(self, status: InstanceStatus) -> bool:
         return status.state.alive and status.instance not in self.silent

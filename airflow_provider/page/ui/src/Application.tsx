@@ -1,12 +1,12 @@
 import { Box, Heading, Text } from "@chakra-ui/react";
 
 import { Actions } from "./Actions";
-import { usePolled } from "./api";
-import { count, waiting } from "./format";
+import { usePolled, useSeconds } from "./api";
+import { ago, count, lastDrill, waiting } from "./format";
 import { Hosts } from "./Hosts";
 import { Lookup } from "./Lookup";
 import { PredictedRto } from "./Overview";
-import { Ago, Figure, Figures, LastDrill, Problem, Section, WordBadge } from "./Parts";
+import { Figure, Figures, Problem, Section, WordBadge } from "./Parts";
 import { Reasons } from "./Reasons";
 import { LeftOut, Stages } from "./Stages";
 import { Timeline } from "./Timeline";
@@ -31,6 +31,7 @@ const Lines = ({ id, lines, title }: { readonly id: string; readonly lines: stri
 
 export const Application = ({ id }: { readonly id: string }) => {
   const { data, problem } = usePolled<ApplicationAnswer>(`applications/${encodeURIComponent(id)}`, POLL_MS);
+  useSeconds();
   if (data === undefined) {
     return problem === undefined ? <Text>Asking…</Text> : <Problem>{problem}</Problem>;
   }
@@ -43,11 +44,7 @@ export const Application = ({ id }: { readonly id: string }) => {
           {details.id}
         </Heading>
         <WordBadge size="lg" word={details.word} />
-        {typeof details.since_ms === "number" ? (
-          <Text>
-            since <Ago at={details.since_ms} />
-          </Text>
-        ) : undefined}
+        {typeof details.since_ms === "number" ? <Text>since {ago(details.since_ms)}</Text> : undefined}
       </Box>
       {details.reasons.length === 0 ? <Text mt={2}>Every task is processed and has its warm standbys.</Text> : undefined}
       <Reasons reasons={details.reasons} />
@@ -67,9 +64,7 @@ export const Application = ({ id }: { readonly id: string }) => {
             <Figure label="Standbys warm">
               {details.standbys_warm} of {details.standbys}
             </Figure>
-            <Figure label="Last drill">
-              <LastDrill card={details} />
-            </Figure>
+            <Figure label="Last drill">{lastDrill(details)}</Figure>
             <Figure label="Generation">{details.generation ?? "none"}</Figure>
           </Figures>
           <Text color="fg.muted" fontSize="sm" mt={1}>

@@ -1,8 +1,8 @@
 import { Box, Button, Heading, SimpleGrid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
-import { bytes, count, duration, seconds, time } from "./format";
-import { Ago, Figure, Figures, Section } from "./Parts";
+import { ago, bytes, count, duration, seconds, time } from "./format";
+import { Figure, Figures, Section } from "./Parts";
 import type { Copy, Details, Host, Task } from "./types";
 
 interface Cell {
@@ -143,7 +143,7 @@ const ChosenTask = ({ cell: { copy, task } }: { readonly cell: Cell }) => (
         </>
       ) : (
         <Figure label="Certified">
-          {copy.certified_at_ms ? <Ago at={copy.certified_at_ms} /> : "not yet"}
+          {copy.certified_at_ms ? ago(copy.certified_at_ms) : "not yet"}
           {copy.divergences ? `, differed ${copy.divergences}x` : ""}
         </Figure>
       )}

@@ -1,8 +1,8 @@
 import { Box, Heading, SimpleGrid, Text } from "@chakra-ui/react";
 
-import { usePolled } from "./api";
-import { seconds, waiting } from "./format";
-import { Ago, Figure, Figures, LastDrill, paletteOf, Problem, UiLink, WordBadge } from "./Parts";
+import { usePolled, useSeconds } from "./api";
+import { ago, lastDrill, seconds, waiting } from "./format";
+import { Figure, Figures, paletteOf, Problem, UiLink, WordBadge } from "./Parts";
 import type { Card } from "./types";
 
 const POLL_MS = 2_000;
@@ -45,12 +45,7 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
     </Text>
     <Text fontWeight="semibold" mt={1}>
       {nextStep(card)}
-      {typeof card.since_ms === "number" ? (
-        <>
-          {" "}
-          Since <Ago at={card.since_ms} />.
-        </>
-      ) : undefined}
+      {typeof card.since_ms === "number" ? ` Since ${ago(card.since_ms)}.` : ""}
     </Text>
     {card.tasks === undefined ? undefined : (
       <Figures>
@@ -61,9 +56,7 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
         <Figure label="A failure costs">
           <PredictedRto card={card} />
         </Figure>
-        <Figure label="Last drill">
-          <LastDrill card={card} />
-        </Figure>
+        <Figure label="Last drill">{lastDrill(card)}</Figure>
       </Figures>
     )}
   </Box>
@@ -73,6 +66,7 @@ const WORST_FIRST = ["standing still", "unknown", "degraded", "safe"];
 
 export const Overview = () => {
   const { data, problem } = usePolled<{ applications: Card[] }>("applications", POLL_MS);
+  useSeconds();
   const cards = [...(data?.applications ?? [])].sort(
     (one, other) => WORST_FIRST.indexOf(one.word) - WORST_FIRST.indexOf(other.word) || one.id.localeCompare(other.id),
   );

@@ -1,10 +1,8 @@
 import { Badge, Box, Heading, Link, Text } from "@chakra-ui/react";
-import { useEffect, useReducer } from "react";
 import type { ReactNode } from "react";
 import { Link as RouterLink } from "react-router-dom";
 
-import { ago } from "./format";
-import type { Card, Word } from "./types";
+import type { Word } from "./types";
 
 /** A word has a shape and a colour of its own: none needs the colour to be told from another. */
 const LOOKS: Record<Word, { glyph: string; palette: string }> = {
@@ -28,25 +26,6 @@ export const WordBadge = ({ size = "md", word }: { readonly size?: "md" | "lg"; 
     <span aria-hidden="true">{LOOKS[word].glyph}</span> {word}
   </Badge>
 );
-
-/** How long ago something was: it goes on while nothing else changes. */
-export const Ago = ({ at }: { readonly at: number }) => {
-  const [, tick] = useReducer((ticks: number) => ticks + 1, 0);
-  useEffect(() => {
-    const timer = setInterval(tick, 1_000);
-    return () => clearInterval(timer);
-  }, []);
-  return <>{ago(at)}</>;
-};
-
-export const LastDrill = ({ card }: { readonly card: Card }) =>
-  card.last_drill ? (
-    <>
-      {card.last_drill.outcome} <Ago at={card.last_drill.at_ms} />
-    </>
-  ) : (
-    <>none</>
-  );
 
 export const Section = ({
   children,

@@ -60,12 +60,16 @@ const Chart = ({ label, points }: { readonly label: string; readonly points: [nu
 
 function useLive(details: Details): Point[] {
   const live = useRef<Point[]>([]);
+  const drawn = useRef<Details>(undefined);
   const { records_per_s, source_lag_records, source_lag_unknown } = details;
   useEffect(() => {
     live.current = [];
   }, [details.id]);
   const before = live.current.at(-1)?.at_ms ?? 0;
-  if (details.tasks !== undefined && details.word !== "unknown" && Date.now() - before > 900) {
+  // The page is drawn more often than there is an answer.
+  const isNew = drawn.current !== details;
+  drawn.current = details;
+  if (isNew && details.tasks !== undefined && details.word !== "unknown" && Date.now() - before > 900) {
     // A sum of some tasks would be drawn as less than what waits.
     const point = { at_ms: Date.now(), records_per_s, source_lag_records: source_lag_unknown ? null : source_lag_records };
     live.current = [...live.current.slice(-899), point];

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useReducer, useRef, useState } from "react";
 
 import type { LookupAnswer } from "./types";
 
@@ -78,6 +78,15 @@ export function usePolled<T>(path: string, everyMs: number): Polled<T> {
     };
   }, [path, everyMs]);
   return polled;
+}
+
+/** Draws what calls it once a second: how long ago something was goes on while nothing else changes. */
+export function useSeconds(): void {
+  const [, tick] = useReducer((ticks: number) => ticks + 1, 0);
+  useEffect(() => {
+    const timer = setInterval(tick, 1_000);
+    return () => clearInterval(timer);
+  }, []);
 }
 
 async function post(path: string, body: unknown): Promise<unknown> {

@@ -1,3 +1,5 @@
+import type { Card } from "./types";
+
 const numbers = new Intl.NumberFormat("en");
 
 /** A whole number, "-" where it is not known: as the command line writes it. */
@@ -25,6 +27,9 @@ export function duration(inSeconds: number): string {
 }
 
 export const ago = (atMs: number): string => `${duration(Math.max(0, Date.now() - atMs) / 1000)} ago`;
+
+export const lastDrill = ({ last_drill }: Pick<Card, "last_drill">): string =>
+  last_drill ? `${last_drill.outcome} ${ago(last_drill.at_ms)}` : "none";
 
 /** The number where no calendar has it, as the command line shows what another program wrote. */
 export function time(atMs: number | null | undefined): string {
