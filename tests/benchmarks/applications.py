@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import psutil
 
-from tests.benchmarks.cluster import broker, cpu_seconds, instance, kind_of, make_topics
+from tests.benchmarks.cluster import broker, by_kind, cpu_seconds, instance, make_topics
 from tests.benchmarks.latency import collect, produce
 
 _JOB: Final = Path(__file__).with_name("latency_job.py")
@@ -55,10 +55,10 @@ def main() -> None:
         for thread in threads:
             thread.start()
         time.sleep(options.settle)
-        before, begun = _cpu(launchers), time.monotonic()
+        before, begun = cpu_seconds(*launchers), time.monotonic()
         latencies.clear()
         time.sleep(options.seconds - 2.0)
-        after, took, memory = _cpu(launchers), time.monotonic() - begun, _memory_mb(launchers)
+        after, took, memory = cpu_seconds(*launchers), time.monotonic() - begun, by_kind(_memory_mb, *launchers)
         for thread in threads:
             thread.join()
     cores = {kind: (after[kind] - before[kind]) / took for kind in after}
@@ -71,21 +71,8 @@ def main() -> None:
     )
 
 
-def _cpu(launchers: list[int]) -> dict[str, float]:
-    found = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
-    for pid in launchers:
-        for kind, seconds in cpu_seconds(pid).items():
-            found[kind] += seconds
-    return found
-
-
-def _memory_mb(launchers: list[int]) -> dict[str, float]:
-    found = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
-    for pid in launchers:
-        for process in psutil.Process(pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                found[kind_of(process)] += process.memory_full_info().pss / 2**20
-    return found
+def _memory_mb(process: psutil.Process) -> float:
+    return float(process.memory_full_info().pss / 2**20)
 
 
 if __name__ == "__main__":

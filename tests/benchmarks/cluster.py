@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -185,11 +185,21 @@ def kind_of(process: psutil.Process) -> str:
     return "jvm" if process.name() == "java" else "driver"
 
 
-def cpu_seconds(pid: int) -> dict[str, float]:
+def cpu_seconds(*pids: int) -> dict[str, float]:
     """CPU time of all descendants, by what they are."""
-    seconds = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
-    for process in psutil.Process(pid).children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            times = process.cpu_times()
-            seconds[kind_of(process)] += times.user + times.system
-    return seconds
+
+    def seconds(process: psutil.Process) -> float:
+        times = process.cpu_times()
+        return times.user + times.system
+
+    return by_kind(seconds, *pids)
+
+
+def by_kind(measure: Callable[[psutil.Process], float], *pids: int) -> dict[str, float]:
+    """What all descendants come to, by what they are; one that is gone counts for nothing."""
+    found = {"jvm": 0.0, "driver": 0.0, "worker": 0.0}
+    for pid in pids:
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                found[kind_of(process)] += measure(process)
+    return found

@@ -14,7 +14,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,11 +22,12 @@ from typing import Final
 from airflow_provider.common.clock import now_ms
 from airflow_provider.control.records.status import InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.topics.reader import ControlReader
+from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.cluster import broker, idle_instance, make_topics, publish
 from tests.benchmarks.orders import SINK, SOURCE, Orders
 
 _JOB: Final = Path(__file__).parent / "latency_job.py"
-_CUSTOMERS_A_TASK: Final = 50
+CUSTOMERS_A_TASK: Final = 50
 _TIMEOUT_S: Final = 300.0
 
 
@@ -71,17 +72,44 @@ def until(reader: ControlReader, found: Callable[[Mapping[str, InstanceStatus]],
             raise RuntimeError(f"waited {_TIMEOUT_S:g} s for {what}")
 
 
-def settled(statuses: Mapping[str, InstanceStatus], tasks: int) -> bool:
-    """Whether every task runs on one instance and has a warm copy on the other."""
+def settled(statuses: Mapping[str, InstanceStatus], tasks: int, standbys: int = 1) -> bool:
+    """Whether every task runs on one instance and has its warm copies on others."""
     copies = [task for status in statuses.values() for task in status.tasks]
-    return (
-        sum(task.state is TaskState.RUNNING for task in copies) == tasks and sum(task.ready for task in copies) == tasks
-    )
+    running, warm = sum(task.state is TaskState.RUNNING for task in copies), sum(task.ready for task in copies)
+    return running == tasks and warm == standbys * tasks
 
 
-def committed(statuses: Iterable[InstanceStatus], generation: int) -> list[TaskStatus]:
+def fail_over(
+    connection: KafkaConnection,
+    reader: ControlReader,
+    application: str,
+    orders: Orders,
+    instances: Sequence[str],
+    *,
+    replicas: int,
+    customers: int,
+    moved: int,
+) -> Failover:
+    """Kill instance ``a`` and give its tasks to others.
+
+    Args:
+        instances: that live on.
+        replicas: standbys of each task afterwards.
+        customers: who order something in between, so that each task has something to put out.
+        moved: tasks that ``a`` has.
+    """
+    os.killpg(os.getpgid(reader.view.statuses["a"].process.pid), signal.SIGKILL)
+    until(reader, lambda statuses: not statuses["a"].state.alive, "the end of a")
+    orders.put(customers)
+    published_ms = now_ms()
+    generation = publish(connection, application, instances, replicas)
+    until(reader, lambda statuses: len(_committed(statuses, generation)) == moved, "the first outputs")
+    return Failover.of(published_ms, _committed(reader.view.statuses, generation))
+
+
+def _committed(statuses: Mapping[str, InstanceStatus], generation: int) -> list[TaskStatus]:
     """Tasks that were owned with this generation and have put something out."""
-    tasks = (task for status in statuses if status.state.alive for task in status.tasks)
+    tasks = (task for status in statuses.values() if status.state.alive for task in status.tasks)
     return [task for task in tasks if task.generation == generation and task.first_commit_at_ms]
 
 
@@ -99,17 +127,10 @@ def measure(moved: int, cores: int) -> Failover:
                 idle_instance(connection, application, name, _JOB, folder / name, f"local[{cores}]")
             )
         publish(connection, application, ["a", "b"], 1)
-        orders.fill(_CUSTOMERS_A_TASK * tasks)
+        orders.fill(CUSTOMERS_A_TASK * tasks)
         until(reader, lambda statuses: settled(statuses, tasks), "warm standbys")
-
-        os.killpg(os.getpgid(reader.view.statuses["a"].process.pid), signal.SIGKILL)
-        until(reader, lambda statuses: not statuses["a"].state.alive, "the end of a")
-        orders.put(_CUSTOMERS_A_TASK * tasks)
-        published_ms = now_ms()
-        generation = publish(connection, application, ["b"], 0)
-
-        until(reader, lambda statuses: len(committed(statuses.values(), generation)) == moved, "the first outputs")
-        return Failover.of(published_ms, committed(reader.view.statuses.values(), generation))
+        customers = CUSTOMERS_A_TASK * tasks
+        return fail_over(connection, reader, application, orders, ["b"], replicas=0, customers=customers, moved=moved)
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ import argparse
 import base64
 import contextlib
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +21,11 @@ import msgspec
 import numpy as np
 from confluent_kafka import Producer
 
-from airflow_provider.common.clock import now_ms
-from airflow_provider.control.records.status import InstanceStatus, TaskState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks import plots
 from tests.benchmarks.cluster import broker, cpu_seconds, idle_instance, make_topics, publish
-from tests.benchmarks.failover import Failover, committed, until
+from tests.benchmarks.failover import CUSTOMERS_A_TASK, Failover, fail_over, settled, until
 from tests.benchmarks.figures import Figures
 from tests.benchmarks.orders import SINK, SOURCE, Orders
 from tests.benchmarks.resources import held
@@ -102,9 +99,7 @@ def main() -> None:
         "--axes", nargs="+", choices=AXES, default=list(AXES), help="what is grown, one after the other"
     )
     parser.add_argument("--most", type=int, help="leave larger values of the axes out")
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE.svg", help="draw the plots, and keep the figures beside them"
-    )
+    plots.add_option(parser)
     options = parser.parse_args()
     found: dict[str, list[Point]] = {}
     for axis in options.axes:
@@ -114,9 +109,7 @@ def main() -> None:
                 known = [point for points in found.values() for point in points if point.case == case]
                 found.setdefault(axis, []).append(known[0] if known else measure(case))
                 print(f"{axis:>10} {found[axis][-1]}  (load {os.getloadavg()[0]:.1f})", flush=True)
-    if options.write is not None:
-        options.write.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-        draw(found, options.write)
+    plots.write(options, found, rows_of(found))
 
 
 def measure(case: Case) -> Point:
@@ -142,24 +135,17 @@ def measure(case: Case) -> Point:
             stack.enter_context(instance(name))
         publish(connection, _APPLICATION, ["a", *others], case.standbys)
         begun = time.monotonic()
-        until(reader, lambda statuses: _warm(statuses, others, case.partitions), "warm standbys")
+        until(reader, lambda statuses: settled(statuses, case.partitions, case.standbys), "warm standbys")
         restore_s = time.monotonic() - begun
         copies = reader.view.statuses["b"].tasks
         restored = sum(task.restore.records for task in copies)
 
         orders = Orders(connection, case.partitions)
         stack.callback(orders.close)
-        os.killpg(os.getpgid(reader.view.statuses["a"].process.pid), signal.SIGKILL)
-        until(reader, lambda statuses: not statuses["a"].state.alive, "the end of a")
-        orders.put(50 * case.partitions)
-        published_ms = now_ms()
-        generation = publish(connection, _APPLICATION, others, case.standbys - 1)
-        until(
-            reader,
-            lambda statuses: len(committed(statuses.values(), generation)) == case.partitions,
-            "the first outputs",
-        )
-        failover = Failover.of(published_ms, committed(reader.view.statuses.values(), generation))
+        failover = fail_over(
+            connection, reader, _APPLICATION, orders, others, replicas=case.standbys - 1,
+            customers=CUSTOMERS_A_TASK * case.partitions, moved=case.partitions,
+        )  # fmt: skip
         return Point(case, active, mb, restored, restore_s, failover)
 
 
@@ -202,30 +188,22 @@ def _process(reader: ControlReader, launcher: int, records: int) -> Figures:
                 raise ValueError(f"All {records:,} records came in one micro-batch.")
 
 
-def _warm(statuses: Mapping[str, InstanceStatus], names: Sequence[str], tasks: int) -> bool:
-    copies = [task for name in names if name in statuses for task in statuses[name].tasks]
-    return sum(task.state is TaskState.FOLLOWING and task.ready for task in copies) == len(names) * tasks
-
-
-def draw(found: Mapping[str, Sequence[Point]], file: Path) -> None:
+def rows_of(found: Mapping[str, Sequence[Point]]) -> list[plots.Row]:
     """A row of plots for each axis."""
     names = {"keys": "keys", "value": "bytes of a value", "partitions": "partitions", "standbys": "standbys"}
-    plots.draw(
-        file,
-        [
-            (
-                names[axis],
-                [getattr(point.case, axis) for point in points],
-                {
-                    "records/s per core": [point.active.rate_per_core for point in points],
-                    "memory, MB": [point.mb for point in points],
-                    "restore, s": [point.restore_s for point in points],
-                    "promotion, s": [point.failover.owned_s + point.failover.output_s for point in points],
-                },
-            )
-            for axis, points in found.items()
-        ],
-    )
+    return [
+        (
+            names[axis],
+            [getattr(point.case, axis) for point in points],
+            {
+                "records/s per core": [point.active.rate_per_core for point in points],
+                "memory, MB": [point.mb for point in points],
+                "restore, s": [point.restore_s for point in points],
+                "promotion, s": [point.failover.owned_s + point.failover.output_s for point in points],
+            },
+        )
+        for axis, points in found.items()
+    ]
 
 
 if __name__ == "__main__":

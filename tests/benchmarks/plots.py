@@ -1,11 +1,13 @@
-"""Lines over what was grown, or over time."""
+"""Lines over what was grown, or over time; and the figures beside them."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
+import msgspec
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "plots"  # the same figures come to the same file
@@ -14,6 +16,20 @@ from matplotlib import pyplot  # noqa: E402 - which has to know first that there
 
 Row = tuple[str, Sequence[float], Mapping[str, Sequence[float]]]
 """What is grown, its values, and for each plot of it what was measured there."""
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Whether anything is drawn: see `write`."""
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE.svg", help="draw the plots, and keep the figures beside them"
+    )
+
+
+def write(options: argparse.Namespace, found: object, rows: Sequence[Row], *, logarithmic: bool = True) -> None:
+    """Draw rows, and keep the figures beside them, where that was asked for."""
+    if options.write is not None:
+        options.write.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+        draw(options.write, rows, logarithmic=logarithmic)
 
 
 def draw(file: Path, rows: Sequence[Row], *, logarithmic: bool = True) -> None:

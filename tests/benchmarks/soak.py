@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from airflow_provider.common.files import folder_bytes
 from tests.benchmarks import plots
 from tests.benchmarks.active_step import TASKS
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, make_topics
@@ -65,9 +66,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20_000, help="orders a second")
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--customers", type=int, default=200_000)
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE.svg", help="draw the plots, and keep the figures beside them"
-    )
+    plots.add_option(parser)
     options = parser.parse_args()
     found = measure(options)
     settled = found[int(len(found) * _SETTLED) :]
@@ -76,9 +75,7 @@ def main() -> None:
         middle = len(values) // 2
         first, second = statistics.median(values[:middle] or values), statistics.median(values[middle:])
         print(f"{name:>8}: {first:.5g}, then {second:.5g} ({second / first if first else 1:.2f}x)")
-    if options.write is not None:
-        options.write.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-        draw(found, options.write)
+    plots.write(options, found, rows_of(found), logarithmic=False)
 
 
 def measure(options: argparse.Namespace) -> list[Minute]:
@@ -116,25 +113,14 @@ def _minute(launcher: int, state: Path, cores: float, latencies: Sequence[float]
         **{kind: figures["MB"] for kind, figures in kinds.items()},
         threads=total["threads"],
         handles=total["handles"],
-        disk=_size(state) >> 20,
+        disk=folder_bytes(state) >> 20,
         cores=cores,
         p50=float(p50),
         p99=float(p99),
     )
 
 
-def _size(folder: Path) -> int:
-    """Files of a store come and go while they are counted."""
-    size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return size
-
-
-def draw(found: Sequence[Minute], file: Path) -> None:
+def rows_of(found: Sequence[Minute]) -> list[plots.Row]:
     """A plot of each figure over the minutes."""
     rows = [
         {"jvm": "JVM, MB", "driver": "driver, MB", "worker": "worker, MB"},
@@ -142,8 +128,10 @@ def draw(found: Sequence[Minute], file: Path) -> None:
         {"cores": "cores of CPU", "p50": "latency, p50 in s", "p99": "latency, p99 in s"},
     ]
     minutes = range(1, len(found) + 1)
-    measured = [{what: [getattr(minute, name) for minute in found] for name, what in row.items()} for row in rows]
-    plots.draw(file, [("minutes", minutes, row) for row in measured], logarithmic=False)
+    return [
+        ("minutes", minutes, {what: [getattr(minute, name) for minute in found] for name, what in row.items()})
+        for row in rows
+    ]
 
 
 if __name__ == "__main__":

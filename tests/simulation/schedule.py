@@ -21,7 +21,7 @@ from tests.simulation import kernel as kernels
 from tests.simulation.faults import Fault, Faults, choose
 from tests.simulation.faults import until as end_of
 from tests.simulation.judge import Violation
-from tests.simulation.size import LONG, Size, size_of
+from tests.simulation.size import Size, size_of
 from tests.simulation.world import World
 
 _PERSON_S: Final = 60.0
@@ -58,7 +58,7 @@ def faults_of(seed: int, only: Sequence[str] = ()) -> list[Fault]:
     """The faults of a seed, of some kinds only where any are named."""
     random, size = Random(f"{seed}/faults"), size_of(seed)
     number, end = random.choice(size.faults), random.choice(size.faults_end)
-    return choose(random, number, size.faults_begin, end, only, lasting=1.0 if size is LONG else size.lasting)
+    return choose(random, number, size.faults_begin, end, only, lasting=size.lasting)
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, size: Size | None = None) -> Outcome:
@@ -80,7 +80,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, 
     gc.disable()
     try:
         world.use()
-        patient = Random(f"{seed}/patience").random() < world.size.lasting
+        patient = Random(f"{seed}/patience").random() < world.size.patient
         until = max(world.size.least_s, end_of(chosen, world.size.after_s, patient=patient))
         trouble = Faults(world, chosen)
         trouble.begin()

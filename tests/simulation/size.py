@@ -19,7 +19,8 @@ class Size:
         faults: how many.
         faults_begin: when the first may begin, in seconds of the schedule.
         faults_end: until when they begin.
-        lasting: in which share of the schedules faults are over by themselves, and in which those that last are chosen.
+        lasting: in which share of the schedules faults are among them that last.
+        patient: in which share they are over by themselves.
         least_s: when they end at the earliest, and with them the input.
         after_s: for how long after the last has begun they go on.
         look_s: how often it is looked at whether all is as it should be, once they are over.
@@ -35,6 +36,7 @@ class Size:
     faults_begin: float
     faults_end: tuple[float, ...]
     lasting: float
+    patient: float
     least_s: float
     after_s: float = 1.0
     look_s: float = 0.5
@@ -51,6 +53,7 @@ TINY: Final = Size(
     faults_begin=0.3,
     faults_end=(0.7, 1.0),
     lasting=1 / 32,
+    patient=1 / 32,
     least_s=0.9,
     after_s=0.3,
     look_s=0.2,
@@ -66,6 +69,7 @@ SHORT: Final = Size(
     faults_begin=0.5,
     faults_end=(2.0, 2.0, 3.0),
     lasting=1 / 8,
+    patient=1 / 8,
     least_s=2.0,
 )
 LONG: Final = Size(
@@ -78,7 +82,8 @@ LONG: Final = Size(
     faults=(0, 1, 1, 2, 2, 3, 3, 4, 6),
     faults_begin=1.5,
     faults_end=(6.0, 6.0, 9.0, 14.0),
-    lasting=1 / 8,
+    lasting=1.0,
+    patient=1 / 8,
     least_s=4.0,
 )
 LONG_EVERY: Final = 64
