@@ -67,7 +67,8 @@ class Point(msgspec.Struct, frozen=True):
         active: of `a`, behind the first fifth of the records.
         mb: resident memory of all processes of `a`, at the end.
         restored: changelog records that `b` read.
-        restore_s: from the assignment until each of its copies was warm.
+        restore_s: the longest restore of one of its copies, by its status.
+        warm_s: from the assignment until each copy was known to be warm, a start of its worker among it.
         failover: the promotion of all tasks.
     """
 
@@ -76,12 +77,13 @@ class Point(msgspec.Struct, frozen=True):
     mb: int
     restored: int
     restore_s: float
+    warm_s: float
     failover: Failover
 
     def __str__(self) -> str:
         return (
             f"{self.case}: {self.active}; {self.mb:,} MB; restored {self.restored:,} records in "
-            f"{self.restore_s:.1f} s; {self.failover}"
+            f"{self.restore_s:.1f} s, warm after {self.warm_s:.1f} s; {self.failover}"
         )
 
 
@@ -136,9 +138,9 @@ def measure(case: Case) -> Point:
         publish(connection, _APPLICATION, ["a", *others], case.standbys)
         begun = time.monotonic()
         until(reader, lambda statuses: settled(statuses, case.partitions, case.standbys), "warm standbys")
-        restore_s = time.monotonic() - begun
+        warm_s = time.monotonic() - begun
         copies = reader.view.statuses["b"].tasks
-        restored = sum(task.restore.records for task in copies)
+        restored, restore_s = sum(task.restore.records for task in copies), max(task.restore.took_s for task in copies)
 
         orders = Orders(connection, case.partitions)
         stack.callback(orders.close)
@@ -146,7 +148,7 @@ def measure(case: Case) -> Point:
             connection, reader, _APPLICATION, orders, others, replicas=case.standbys - 1,
             customers=CUSTOMERS_A_TASK * case.partitions, moved=case.partitions,
         )  # fmt: skip
-        return Point(case, active, mb, restored, restore_s, failover)
+        return Point(case, active, mb, restored, restore_s, warm_s, failover)
 
 
 def _send(connection: KafkaConnection, case: Case) -> None:

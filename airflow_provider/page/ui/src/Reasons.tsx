@@ -1,4 +1,4 @@
-import { Box, Button, Heading, Text } from "@chakra-ui/react";
+import { Box, Button, Code, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
 import { usePolled } from "./api";
@@ -7,6 +7,10 @@ import type { Reason } from "./types";
 
 /** The runbook does not change while a page is open. */
 const SELDOM_MS = 3_600_000;
+
+/** What stands between backticks is what is typed, or seen as it is written. */
+const Prose = ({ children }: { readonly children: string }) =>
+  children.split("`").map((part, at) => (at % 2 === 1 ? <Code key={at}>{part}</Code> : part));
 
 const Step = ({ anchor }: { readonly anchor: string }) => {
   const { data, problem } = usePolled<{ title: string; text: string }>(
@@ -27,7 +31,7 @@ const Step = ({ anchor }: { readonly anchor: string }) => {
           </Box>
         ) : (
           <Text fontSize="sm" key={at} whiteSpace="pre-wrap" wordBreak="break-word">
-            {part.trim().replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replace(/\*\*?([^*\n]+)\*\*?/g, "$1")}
+            <Prose>{part.trim().replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replace(/\*\*?([^*\n]+)\*\*?/g, "$1")}</Prose>
           </Text>
         ),
       )}
