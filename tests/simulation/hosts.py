@@ -199,7 +199,8 @@ class Host:
             slots += [
                 SlotDriver(
                     session, job, settings, number, heartbeat.report, spark.earliest, spark.latest,
-                    lambda: progress.idle, sources=self.world.sources_of_workers, open_door=Door,
+                    lambda: progress.idle, lambda: progress.fell_back,
+                    sources=self.world.sources_of_workers, open_door=Door,
                 )
                 for number in range(count)
             ]  # fmt: skip

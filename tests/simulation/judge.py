@@ -101,7 +101,8 @@ class Judge:
         """By task, a commit of which the brokers lost the marker, until the next end of a transaction decides."""
         self._generation = 0
         self._assignment: Assignment | None = None
-        self._forgotten: list[Assignment] = []
+        self._named: dict[tuple[TaskId, int], set[str]] = {}
+        """By task and generation, who was named its owner, in each life of the assignment topic."""
         self._seen: dict[tuple[Partition, bytes], int] = {}
         self._marked: dict[Partition, int] = {}
         self._due: dict[str, float] = {}
@@ -174,12 +175,9 @@ class Judge:
         owner = self._owners.setdefault((number, record.generation), record.instance)
         if owner != record.instance:
             raise Violation("one owner a generation", f"{name}: {owner} and {record.instance} in {record.generation}")
-        if self._assignment is not None and record.generation <= self._generation:
-            # A worker that outlived the topic commits in what was assigned before.
-            known = [one.tasks[task_id] for one in (*self._forgotten, self._assignment) if task_id in one.tasks]
-            owners = [task.active for task in known if task.active_since == record.generation]
-            if owners and record.instance not in owners:
-                raise Violation("one owner a generation", f"{name} is {owners[-1]}'s, {record.instance} committed")
+        named = self._named.get((task_id, record.generation), {record.instance})
+        if record.instance not in named:
+            raise Violation("one owner a generation", f"{name} is that of {sorted(named)}, {record.instance} committed")
         if isinstance(self._oracle, Oracle) and number not in self.tainted:
             begin = 0 if before is None else before.sources[topic].offset
             sinks = [sink for sink in sorted(transaction.partitions) if sink[0] == SINK]
@@ -281,8 +279,6 @@ class Judge:
 
     def forget_assignments(self) -> None:
         """The topic was created again, or lost its newest records."""
-        if self._assignment is not None:
-            self._forgotten.append(self._assignment)
         self._generation, self._assignment = 0, None
 
     def _published(self, transaction: Transaction) -> None:
@@ -298,6 +294,9 @@ class Judge:
             if self._assignment is not None:
                 self._check_step(self._assignment, following)
             self._generation, self._assignment = following.generation, following
+            for task_id, task in following.tasks.items():
+                if task.active is not None:
+                    self._named.setdefault((task_id, task.active_since), set()).add(task.active)
 
     def _check_step(self, before: Assignment, after: Assignment) -> None:
         """No step of a decision takes a warm copy away that is needed, but from an instance that all is moved off."""

@@ -278,4 +278,14 @@ KEPT: Final = (
         ),
         TINY,
     ),
+    Kept(
+        "InFrontOfACut",
+        "liveness",
+        5000014072799,
+        (
+            Fault(at=0.61, kind="break_store", target=10, count=3),
+            Fault(at=0.7, kind="cut_source", target=9, seconds=5.0),
+        ),
+        TINY,
+    ),
 )

@@ -544,6 +544,18 @@ MUTATIONS: Final = (
         ),
         faults=("cut_source", "fail_over_by_hand"),
     ),
+    Mutation(
+        "InFrontOfACut",
+        "a query that began one record early does not go on where its source fell back before it read that one",
+        (
+            (
+                "airflow_provider.streaming.driver.slots.slot_queries:SlotQueries._reads_in_front_of_a_cut",
+                "not query.tasks.isdisjoint(tasks) and",
+                "False and",
+            ),
+        ),
+        faults=("cut_source", "break_store"),
+    ),
 )
 
 _numbers = itertools.count(1)

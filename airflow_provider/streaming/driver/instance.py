@@ -154,7 +154,7 @@ class Instance:
             sources = sources_of_workers(job, before.keys()) if self._job.worker_reads else {}
             log.info("%s read the sources", "its workers" if sources else "Spark's queries")
             slots = self._slots(
-                spark, job, admin, report, lambda: progress.idle, tables, sources, lambda found: lookups.answered(found)
+                spark, job, admin, report, lambda: progress, tables, sources, lambda found: lookups.answered(found)
             )
             ask = self._settings.connection, self._settings.application_id
             lookups = LookupService(self._settings.instance, job.specs, slots, lambda: LookupChannel(*ask))
@@ -254,7 +254,7 @@ class Instance:
         job: CompiledJob,
         admin: TopicAdmin,
         report: Callable[[int, tuple[TaskStatus, ...]], None],
-        idle: Callable[[], frozenset[TaskId]],
+        progress: Callable[[], ProgressWatch],
         tables: TableWait,
         sources: Mapping[int, WorkerSource],
         on_looked_up: Callable[[Sequence[LookedUp]], None],
@@ -269,7 +269,8 @@ class Instance:
                 report,
                 admin.earliest_offsets,
                 admin.latest_offsets,
-                idle,
+                lambda: progress().idle,
+                lambda: progress().fell_back,
                 tables.wait,
                 sources,
                 functools.partial(open_door, spark),

@@ -62,6 +62,8 @@ class SlotDriver:
         earliest_offsets: by partition of a topic, the first offset that its log still has.
         latest_offsets: by partition of a topic, the offset after the last record that its log has.
         idle: gives the tasks of the instance whose sources hold nothing new.
+        fell_back: gives those whose source ended before what they have processed, and when that was seen
+            (`ProgressWatch.fell_back`).
         wait_for_tables: returns once a micro-batch of some tasks may be processed; False where that was given up
             (`TableWait.wait`).
         sources: by stage that workers read themselves (`sources_of_workers`); no query is started for their tasks.
@@ -79,6 +81,7 @@ class SlotDriver:
         earliest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         latest_offsets: Callable[[str, Collection[int]], Mapping[int, int]],
         idle: Callable[[], frozenset[TaskId]] = frozenset,
+        fell_back: Callable[[], tuple[float, Collection[TaskId]]] = lambda: (0.0, ()),
         wait_for_tables: Callable[[Collection[TaskId], Callable[[], bool]], bool] = lambda _, __: True,
         sources: Mapping[int, WorkerSource] = MappingProxyType({}),
         open_door: Callable[[], DriverDoor] = Door.local,
@@ -126,6 +129,7 @@ class SlotDriver:
             overlap=self._overlap,
             lost=self._calls.lost,
             read_elsewhere=self._calls.reads,
+            fell_back=fell_back,
         )
         # Written by the threads of the queries, and of a worker's reports, each for its own tasks.
         self._first_calls: dict[TaskId, tuple[int, float]] = {}

@@ -75,6 +75,7 @@ class SlotQueries:
         clock: monotonic seconds, by which a task that was given up is tried again.
         lost: counts what is gone on without.
         read_elsewhere: whether a task's source is read without a query.
+        fell_back: whose source ended before what they have processed, and when that was seen, in monotonic seconds.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class SlotQueries:
         clock: Callable[[], float] = time.monotonic,
         lost: LostRecords | None = None,
         read_elsewhere: Callable[[TaskId], bool] = lambda _: False,
+        fell_back: Callable[[], tuple[float, Collection[TaskId]]] = lambda: (0.0, ()),
     ) -> None:
         self._slot = slot
         self._topic_of = topic_of
@@ -102,6 +104,7 @@ class SlotQueries:
         """By task, why its query ended by itself; until one has run for a while. Replaced, never changed."""
         self.lost = lost or LostRecords()
         self._read_elsewhere = read_elsewhere
+        self._fell_back = fell_back
 
     def tick(self, goal: SlotGoal, newest: Callable[[], SlotReport]) -> bool:
         """End the queries that may not go on, or read long for one too many; forget those that ended.
@@ -162,9 +165,19 @@ class SlotQueries:
     def _must_end(self, running: _Running, goal: SlotGoal, newest: Callable[[], SlotReport]) -> bool:
         # Looked at first: a micro-batch that ends in between has brought no task further than the report says.
         brought = dict(running.brought)
-        return query_must_end(running.query.tasks, goal, brought, newest()) or self._has_long_read_for_nobody(
-            running, goal
+        return (
+            query_must_end(running.query.tasks, goal, brought, newest())
+            or self._reads_in_front_of_a_cut(running.query)
+            or self._has_long_read_for_nobody(running, goal)
         )
+
+    def _reads_in_front_of_a_cut(self, query: Query) -> bool:
+        """Whether a source has fallen back, and nobody would say so: the query began one record early (`overlap`).
+
+        The next one is refused, as every query is that begins where the log has not got to.
+        """
+        seen_at, tasks = self._fell_back()
+        return not query.tasks.isdisjoint(tasks) and self._clock() - seen_at < query.active_for_s
 
     def _has_long_read_for_nobody(self, running: _Running, goal: SlotGoal) -> bool:
         if running.brought.keys() <= running.query.tasks & goal.active:

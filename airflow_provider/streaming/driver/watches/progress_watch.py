@@ -140,6 +140,7 @@ class ProgressWatch:
         self._seen: Mapping[TaskId, SourceEnd] = {}
         self._offsets: dict[TaskId, int | None] = {}
         self._without_input: tuple[float, frozenset[TaskId]] = (0.0, frozenset())
+        self._fell_back: tuple[float, frozenset[TaskId]] = (0.0, frozenset())
         self._answered_at = time.monotonic()
         self._stop = threading.Event()
         self._threads = [
@@ -164,6 +165,11 @@ class ProgressWatch:
         """
         looked_at, tasks = self._without_input
         return tasks if time.monotonic() - looked_at <= _IDLE_FOR_S else frozenset()
+
+    @property
+    def fell_back(self) -> tuple[float, frozenset[TaskId]]:
+        """When the sources were looked at last, in monotonic seconds, and whose ended before what was processed."""
+        return self._fell_back
 
     def seen(self, slot: int, task: TaskStatus, paused: bool) -> TaskStatus:
         """A task as its slot reported it last, with what the source holds for it, as far as that report still holds."""
@@ -234,6 +240,10 @@ class ProgressWatch:
             self._seen = seen
             idle = frozenset(task for task, end in seen.items() if end.holds_nothing_from(offsets[task]))
             self._without_input = (looked_at, idle)
+            self._fell_back = (
+                looked_at,
+                frozenset(task for task, end in seen.items() if end.end < (offsets[task] or 0)),
+            )
         for ends in self._ends.values():
             ends.close()
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
@@ -22,8 +22,9 @@ def slot_queries(
     goes_on: bool = False,
     overlap: Callable[[Mapping[TaskId, int | None]], Mapping[TaskId, int | None]] = dict,
     clock: Callable[[], float] = lambda: 0.0,
+    fell_back: Callable[[], tuple[float, Collection[TaskId]]] = lambda: (0.0, ()),
 ) -> SlotQueries:
-    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap, clock)
+    return SlotQueries(0, lambda _: "in", start, find_lost, goes_on, overlap, clock, fell_back=fell_back)
 
 
 class Started:
@@ -91,6 +92,21 @@ def test_task_that_comes_back_is_read_by_another_query_from_where_it_is_then() -
     queries.tick(SlotGoal((plan(0), plan(1, generation=3))), lambda: REPORT)
 
     assert not started.queries[0].active
+
+
+def test_query_over_a_source_that_has_fallen_back_since_it_began_is_begun_again() -> None:
+    """It began one record early, so nobody refuses it: the next one begins where its task stands, and is refused."""
+    started, fell_back = Started(), (3.0, {TaskId(0, 0)})
+    queries = slot_queries(started, clock=lambda: 5.0, fell_back=lambda: fell_back)
+    queries.start_missing(BOTH, REPORT)
+
+    started.queries[0].active_for_s = 1.0  # that was seen of what it follows
+    queries.tick(BOTH, lambda: REPORT)
+    goes_on = started.queries[0].active
+    started.queries[0].active_for_s = 3.0
+    queries.tick(BOTH, lambda: REPORT)
+
+    assert (goes_on, started.queries[0].active) == (True, False)
 
 
 def test_task_whose_store_was_set_back_is_read_by_another_query_although_no_further_row_comes() -> None:

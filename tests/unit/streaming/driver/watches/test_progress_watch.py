@@ -272,6 +272,16 @@ def test_task_is_idle_whose_source_has_nothing_new_committed_or_not(end: SourceE
     assert not end.holds_nothing_from(None)
 
 
+def test_source_that_ends_before_what_was_processed_has_fallen_back(watched: Watched) -> None:
+    watched.ends.end = SourceEnd(40, 0, 0)
+    wait_until(lag_is(watched, 0), 10, "the lag to be known")
+    wait_until(lambda: watched.watch.idle == {active(0).task}, 10, "the task to be idle")
+    assert watched.watch.fell_back[1] == frozenset()
+
+    watched.ends.end = SourceEnd(39, 0, 0)
+    wait_until(lambda: watched.watch.fell_back[1] == {active(0).task}, 10, "the cut to be seen")
+
+
 def test_idle_tasks_are_those_of_the_last_look(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     watched.ends.end = SourceEnd(40, 0, 0)
     wait_until(lag_is(watched, 0), 10, "the lag to be known")
