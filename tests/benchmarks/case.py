@@ -31,7 +31,8 @@ class Case:
         records: how many the source has.
         units: what is counted of so many first records: words, say.
         table: the last part of the name, and all records, of a topic that both programs read before anything else.
-        judge: is given the side, 0 for ours and 1 for theirs, and its sink's records; raises where they are wrong.
+        judge: is given the side, 0 for ours, 1 for Kafka Streams, 2 for Flink, and its sink's records; raises where
+            they are wrong.
     """
 
     job: Path

@@ -44,6 +44,37 @@ class CustomerOrders:
             table=("customers", self._customers),
         )
 
+    def spent(self) -> Case:
+        """Aggregates of each customer."""
+        return Case(
+            job=Path(__file__).with_name("spent_job.py"),
+            program="",
+            source="orders",
+            sink="spent",
+            internal=(None, None),
+            batches=self._batches,
+            records=len(self._ids),
+            units=lambda orders: orders,
+            judge=self._judge_spent,
+        )
+
+    def _judge_spent(self, _: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+        rows = {key.decode(): json.loads(value) for key, value in dict(records).items()}
+        found = {customer: (row["orders"], row["spent"], row["largest"]) for customer, row in rows.items()}
+        number = len(self._names)
+        largest = np.zeros(number, np.int64)
+        np.maximum.at(largest, self._ids, self._amounts)
+        columns = (
+            np.bincount(self._ids, minlength=number),
+            np.bincount(self._ids, weights=self._amounts, minlength=number).astype(np.int64),
+            largest,
+        )
+        of_all = zip(*(column.tolist() for column in columns), strict=True)
+        wanted = {name: row for name, row in zip(self._names, of_all, strict=True) if row[0]}
+        if found != wanted:
+            wrong = sum(found.get(name) != row for name, row in wanted.items())
+            raise AssertionError(f"{wrong:,} of {len(wanted):,} customers are wrong")
+
     def _customers(self) -> Iterator[Sequence[Record]]:
         for part in slices(0, self._known):
             yield [

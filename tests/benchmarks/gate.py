@@ -22,7 +22,7 @@ from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.case import PARTITIONS, Record
 from tests.waiting import wait_until
 
-__all__ = ["Gate", "await_coordinator", "committed_all", "committed_ends", "publish"]
+__all__ = ["Gate", "await_coordinator", "committed_all", "committed_ends", "no_transaction_is_open", "publish"]
 
 _TIMEOUT_S = 1800.0
 _TICK_S = 0.05
@@ -123,8 +123,19 @@ def _done(admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) 
 
 def committed_ends(admin: AdminClient, partitions: Sequence[TopicPartition]) -> dict[int, int]:
     """By partition of a topic, up to which offset its records are committed."""
+    return _ends(admin, partitions, IsolationLevel.READ_COMMITTED)
+
+
+def no_transaction_is_open(connection: KafkaConnection, topic: str) -> bool:
+    """Whether all that a topic holds is committed, or was aborted."""
+    admin = AdminClient(dict(connection.to_client_config()))
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    return committed_ends(admin, partitions) == _ends(admin, partitions, IsolationLevel.READ_UNCOMMITTED)
+
+
+def _ends(admin: AdminClient, partitions: Sequence[TopicPartition], isolation: IsolationLevel) -> dict[int, int]:
     latest = {partition: OffsetSpec.latest() for partition in partitions}  # type: ignore[no-untyped-call]
-    ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    ends = admin.list_offsets(latest, isolation_level=isolation)
     return {partition.partition: end.result().offset for partition, end in ends.items()}
 
 

@@ -26,8 +26,9 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.benchmarks.case import PARTITIONS, Case
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, kept_topic
 from tests.benchmarks.figures import Figures, compare
-from tests.benchmarks.gate import Gate, committed_all, committed_ends, publish
+from tests.benchmarks.gate import Gate, committed_all, committed_ends, no_transaction_is_open, publish
 from tests.benchmarks.kafka_streams.program import Program
+from tests.waiting import wait_until
 
 __all__ = ["SideBySide", "compare_case", "with_options"]
 
@@ -36,6 +37,7 @@ _SAMPLE = 100_000
 _READ = 10_000
 _POLL_S = 1.0
 _EMPTY_POLLS = 5
+_OUTPUTS_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class SideBySide:
             arguments: of the job's file, besides the application's id.
         """
         name = "-".join(("ours", *arguments, str(run)))
-        self._make_topics(name)
+        self.make_topics(name)
         job = runpy.run_path(str(self.case.job))["job_of"](name, *(argument == "combined" for argument in arguments))
         described, _ = create_described_topics(TopicAdmin(self.connection), job.description())
         write_control(self.connection, name, described)
@@ -79,7 +81,7 @@ class SideBySide:
                         if task.failure is not None:
                             raise RuntimeError(f"task {task.task} failed: {task.failure}")
 
-            return self._measured(name, 0, lambda: cpu_seconds(launched.launcher_pid), check)
+            return self.measured(name, 0, self.case.internal[0], lambda: cpu_seconds(launched.launcher_pid), check)
 
     def theirs(self, run: int, **settings: object) -> Figures:
         """A new application of theirs in one JVM.
@@ -90,7 +92,7 @@ class SideBySide:
                 number of threads.
         """
         name = f"theirs-{run}-{time.time_ns()}"
-        self._make_topics(name)
+        self.make_topics(name)
         given = {
             "source": f"{name}-{self.case.source}",
             "sink": f"{name}-{self.case.sink}",
@@ -100,27 +102,34 @@ class SideBySide:
         with self.program.started(
             self.case.program, name, self.connection, self.folder / name, self.cores, given
         ) as jvm:
-            return self._measured(name, 1, lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
+            return self.measured(name, 1, self.case.internal[1], lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
 
-    def _make_topics(self, name: str) -> None:
+    def make_topics(self, name: str) -> None:
+        """The plain topics of an application: its source, its sink, and the table's."""
         plain = [self.case.source, self.case.sink, *([] if self.case.table is None else [self.case.table[0]])]
         TopicAdmin(self.connection).ensure([kept_topic(f"{name}-{topic}") for topic in plain])
 
-    def _measured(
-        self, name: str, side: int, used: Callable[[], Mapping[str, float]], check: Callable[[], None]
+    def measured(
+        self,
+        name: str,
+        side: int,
+        internal_topic: str | None,
+        used: Callable[[], Mapping[str, float]],
+        check: Callable[[], None],
     ) -> Figures:
         """The gate's records, of a side that runs already.
 
         Args:
             name: of the application.
-            side: 0 for ours, 1 for theirs.
+            side: as `Case.judge` has it.
+            internal_topic: the last part of its name.
             used: CPU seconds until now, by what used them.
             check: raises where the side has failed.
         """
         case, connection = self.case, self.connection
         skipped = int(case.records * _WARM_UP)
         source = f"{name}-{case.source}"
-        internal = [f"{name}-{part}" for part in (case.internal[side],) if part is not None]
+        internal = [] if internal_topic is None else [f"{name}-{internal_topic}"]
         if case.table is not None:
             table, batches = case.table
             publish(connection, f"{name}-{table}", batches())
@@ -133,6 +142,8 @@ class SideBySide:
             gate.open()
             committed_all(connection, name, [source, *internal], check)
             seconds, after = time.monotonic() - begun, used()
+        # Flink commits the offsets beside its outputs' transaction, and not in it.
+        wait_until(lambda: no_transaction_is_open(connection, f"{name}-{case.sink}"), _OUTPUTS_S, "the last outputs")
         case.judge(side, read_all(connection, f"{name}-{case.sink}"))
         for topic, size in zip(internal, sample, strict=True):
             number = sum(_ends(connection, topic).values())

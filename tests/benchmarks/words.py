@@ -70,7 +70,7 @@ class Words:
 
     def _judge(self, side: int, records: Iterable[tuple[bytes, bytes]]) -> None:
         newest = dict(records)
-        if side == 0:
+        if side != 1:
             found = {key.decode(): json.loads(value)["count"] for key, value in newest.items()}
         else:
             found = {key.decode(): int.from_bytes(value, "big") for key, value in newest.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from airflow_provider.jars.jar_sets import Coordinate, find_java, resolve
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.figures import Figures
 
-__all__ = ["Program", "Started", "kafka_streams_jars"]
+__all__ = ["Program", "Started", "compiled", "kafka_streams_jars"]
 
 _STREAMS = Coordinate("org.apache.kafka", "kafka-streams", "4.3.1", transitive=True)
 _TIMEOUT_S = 900.0
@@ -43,7 +43,7 @@ class Started:
     def check(self) -> None:
         """Raises RuntimeError where it has ended."""
         if self.process.poll() is not None:
-            raise RuntimeError(f"Kafka Streams' {self.name} ended with {self.process.returncode}")
+            raise RuntimeError(f"{self.name} ended with {self.process.returncode}")
 
 
 @dataclass(frozen=True)
@@ -65,21 +65,7 @@ class Program:
         Raises:
             SystemExit: there is no Java compiler, or it refused the program.
         """
-        java = find_java()
-        javac = next((path for path in (java, java.resolve()) if path.with_name("javac").is_file()), None)
-        if javac is None:
-            raise SystemExit(f"Found no javac beside {java}: Kafka Streams' side needs a JDK, not only a JRE.")
-        jars = ":".join(map(str, kafka_streams_jars()))
-        sources = map(str, sorted(Path(__file__).parent.glob("*.java")))
-        done = subprocess.run(
-            [str(javac.with_name("javac")), "-Xlint:all,-processing", "-d", str(folder), "-cp", jars, *sources],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"javac refused the program:\n{done.stderr}")
-        return cls(java, f"{folder}:{jars}")
+        return compiled(Path(__file__).parent, kafka_streams_jars(), folder)
 
     @contextlib.contextmanager
     def started(
@@ -113,7 +99,7 @@ class Program:
         command = [str(self.java), f"-Xmx{heap}", "-cp", self.class_path, name]
         process = subprocess.Popen([*command, *(f"{key}={value}" for key, value in given.items())])
         try:
-            yield Started(name, process)
+            yield Started(f"Kafka Streams' {name}", process)
         finally:
             process.terminate()
             try:
@@ -144,3 +130,28 @@ class Program:
             tail = "\n".join(done.stderr.strip().splitlines()[-_LOG_LINES:])
             raise RuntimeError(f"Kafka Streams' {name} ended with {done.returncode}. Its last lines:\n{tail}")
         return msgspec.json.decode(done.stdout.strip().splitlines()[-1], type=Figures)
+
+
+def compiled(sources: Path, jars: Sequence[Path], folder: Path) -> Program:
+    """A folder's Java sources, compiled into another.
+
+    Raises:
+        SystemExit: there is no Java compiler, or it refused them.
+    """
+    java = find_java()
+    javac = next((path for path in (java, java.resolve()) if path.with_name("javac").is_file()), None)
+    if javac is None:
+        raise SystemExit(f"Found no javac beside {java}: the other side of a comparison needs a JDK, not only a JRE.")
+    class_path = ":".join(map(str, jars))
+    done = subprocess.run(
+        [
+            *(str(javac.with_name("javac")), "-Xlint:all,-processing,-path", "-d", str(folder), "-cp", class_path),
+            *map(str, sorted(sources.glob("*.java"))),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"javac refused the program:\n{done.stderr}")
+    return Program(java, f"{folder}:{class_path}")
