@@ -9,7 +9,6 @@ from types import TracebackType
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -20,9 +19,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.case import PARTITIONS, Record
-from tests.waiting import wait_until
 
-__all__ = ["Gate", "await_coordinator", "committed_all", "committed_ends", "no_transaction_is_open", "publish"]
+__all__ = ["Gate", "committed_all", "committed_ends", "no_transaction_is_open", "publish"]
 
 _TIMEOUT_S = 1800.0
 _TICK_S = 0.05
@@ -88,34 +86,25 @@ def committed_all(
     """
     admin = AdminClient(dict(connection.to_client_config()))
     deadline = time.monotonic() + _TIMEOUT_S
-    for topic in topics:
-        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        while not _done(admin, group, partitions):
-            check()
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{group} has not processed {topic} within {_TIMEOUT_S:g} s")
-            time.sleep(_TICK_S)
-
-
-def await_coordinator(connection: KafkaConnection, group: str) -> None:
-    """Wait until a group has one: a new broker makes its topic of offsets now, and `committed_all` fails meanwhile."""
+    # Not asked of the admin client, which ends the process where the group has no coordinator yet (librdkafka#5040).
     with closing(Consumer(connection.to_client_config() | {"group.id": group})) as consumer:
-
-        def answers() -> bool:
-            try:
-                consumer.committed([TopicPartition("any", 0)], timeout=30)
-            except KafkaException as error:
-                if error.args[0].code() not in _NO_COORDINATOR_YET:
-                    raise
-                return False
-            return True
-
-        wait_until(answers, _TIMEOUT_S, f"a coordinator of {group}", _TICK_S)
+        for topic in topics:
+            partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+            while not _done(admin, consumer, partitions):
+                check()
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{group} has not processed {topic} within {_TIMEOUT_S:g} s")
+                time.sleep(_TICK_S)
 
 
-def _done(admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> bool:
-    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, list(partitions))]).values()
-    committed = {found.partition: found.offset for found in asked.result().topic_partitions}
+def _done(admin: AdminClient, consumer: Consumer, partitions: Sequence[TopicPartition]) -> bool:
+    try:
+        found = consumer.committed(list(partitions), timeout=30)
+    except KafkaException as error:
+        if error.args[0].code() not in _NO_COORDINATOR_YET:  # a new broker makes its topic of offsets now
+            raise
+        return False
+    committed = {partition.partition: partition.offset for partition in found}
     ends = committed_ends(admin, partitions)
     # What ends a transaction takes an offset, too, and need not be committed.
     return all(committed[number] >= end - 1 for number, end in ends.items() if end)

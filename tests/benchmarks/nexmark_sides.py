@@ -29,7 +29,7 @@ from airflow_provider.kafka.topic_admin import TopicAdmin
 from tests.benchmarks.case import Record, slices
 from tests.benchmarks.cluster import cpu_seconds, instance, kept_topic, kind_of
 from tests.benchmarks.figures import Figures
-from tests.benchmarks.gate import Gate, await_coordinator, committed_all, publish
+from tests.benchmarks.gate import Gate, committed_all, publish
 from tests.benchmarks.kafka_streams.program import Program
 from tests.nexmark import job as job_file
 from tests.nexmark.generator import Event, Model, side_input
@@ -171,7 +171,6 @@ def theirs(
         "sink": query,
         **{topic: topic for topic in described.names(TopicKind.SOURCE)},
     }
-    await_coordinator(connection, application)
     with program.started("Nexmark", application, connection, folder / "state", cores, given) as jvm:
 
         def processed() -> None:

@@ -7,7 +7,7 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 /**
  * Statements of Flink's SQL, the last of which runs until the process is ended; who started it measures it.
  *
- * <p>Arguments: settings of Flink as name=value, then a statement each.
+ * <p>Arguments: settings of Flink as name=value without spaces, then a statement each.
  */
 final class Sql {
     private Sql() {}

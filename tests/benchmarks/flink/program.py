@@ -68,10 +68,10 @@ class FlinkProgram:
             "state.backend.type": "rocksdb",
             "execution.checkpointing.incremental": "true",
             "execution.checkpointing.dir": f"file://{folder}/checkpoints",
-            "execution.checkpointing.interval": f"{checkpoint_ms} ms",
+            "execution.checkpointing.interval": f"{checkpoint_ms}ms",
             "io.tmp.dirs": str(folder),
             "table.exec.mini-batch.enabled": "true",
-            "table.exec.mini-batch.allow-latency": f"{min(checkpoint_ms, 5000)} ms",
+            "table.exec.mini-batch.allow-latency": f"{min(checkpoint_ms, 5000)}ms",
             "table.exec.mini-batch.size": 5000,
             "table.local-time-zone": "UTC",
         }
