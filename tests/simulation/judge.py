@@ -99,7 +99,6 @@ class Judge:
         self._newest: dict[int, _Commit] = {}
         self._hidden: dict[int, _Commit] = {}
         """By task, a commit of which the brokers lost the marker, until the next end of a transaction decides."""
-        self._generation = 0
         self._assignment: Assignment | None = None
         self._named: dict[tuple[TaskId, int], set[str]] = {}
         """By task and generation, who was named its owner, in each life of the assignment topic."""
@@ -279,7 +278,7 @@ class Judge:
 
     def forget_assignments(self) -> None:
         """The topic was created again, or lost its newest records."""
-        self._generation, self._assignment = 0, None
+        self._assignment = None
 
     def _published(self, transaction: Transaction) -> None:
         kernel = self._world.kernel
@@ -289,11 +288,12 @@ class Judge:
             following = self._world.assignment_from(record.value)
             kernel.note("generation", following.generation, following.reason)
             kernel.passed("generation published")
-            if following.generation <= self._generation:
-                raise Violation("generations grow", f"{following.generation} behind {self._generation}")
+            last = 0 if self._assignment is None else self._assignment.generation
+            if following.generation <= last:
+                raise Violation("generations grow", f"{following.generation} behind {last}")
             if self._assignment is not None:
                 self._check_step(self._assignment, following)
-            self._generation, self._assignment = following.generation, following
+            self._assignment = following
             for task_id, task in following.tasks.items():
                 if task.active is not None:
                     self._named.setdefault((task_id, task.active_since), set()).add(task.active)

@@ -240,10 +240,8 @@ class ProgressWatch:
             self._seen = seen
             idle = frozenset(task for task, end in seen.items() if end.holds_nothing_from(offsets[task]))
             self._without_input = (looked_at, idle)
-            self._fell_back = (
-                looked_at,
-                frozenset(task for task, end in seen.items() if end.end < (offsets[task] or 0)),
-            )
+            fell_back = frozenset(task for task, end in seen.items() if end.ends_before(offsets[task]))
+            self._fell_back = (looked_at, fell_back)
         for ends in self._ends.values():
             ends.close()
 

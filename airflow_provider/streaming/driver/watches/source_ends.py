@@ -38,12 +38,16 @@ class SourceEnd:
         """
         return max(0, self.end - max(source_offset or 0, self.first))
 
+    def ends_before(self, source_offset: int | None) -> bool:
+        """Whether the end fell back before an offset that was there: a new leader lacks what was processed."""
+        return source_offset is not None and self.end < source_offset
+
     def holds_nothing_from(self, source_offset: int | None) -> bool:
         """Whether no record lies at an offset or behind it, be it one that cannot be read yet; false before the first.
 
         Also false where the end fell back before the offset.
         """
-        if source_offset is None or self.end < source_offset or self.uncommitted_records:
+        if source_offset is None or self.ends_before(source_offset) or self.uncommitted_records:
             return False
         return self.lag_records(source_offset) == 0
 
