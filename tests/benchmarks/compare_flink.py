@@ -6,15 +6,19 @@ Flink is no dependency of the project: what it needs is named with ``--flink``, 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import functools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from airflow_provider.kafka.connection import KafkaConnection
-from tests.benchmarks.case import Case
+from tests.benchmarks.case import Case, Side
 from tests.benchmarks.customer_orders import CustomerOrders
 from tests.benchmarks.figures import Figures
-from tests.benchmarks.flink.program import FlinkProgram, table
+from tests.benchmarks.flink.program import flink_job, flink_program, table
+from tests.benchmarks.kafka_streams.program import Program
 from tests.benchmarks.side_by_side import SideBySide, compare_case, with_options
 from tests.benchmarks.timed_orders import TimedOrders
 from tests.benchmarks.words import Words
@@ -43,13 +47,13 @@ class Query:
     source: str
     format: str = "json"
     sink: str
-    writes: dict[str, object]
+    writes: Mapping[str, object]
     select: str
 
     def statements(self, connection: KafkaConnection, name: str, source: str, sink: str) -> Sequence[str]:
         """Two tables, and the job between them."""
         reads = _READS | {"connector": "kafka", "format": self.format}
-        writes = self.writes | {"sink__transactional_id_prefix": name}
+        writes = {**self.writes, "sink__transactional_id_prefix": name}
         return (
             table("source", self.source, connection, source, name, **reads),
             table("sink", self.sink, connection, sink, name, **writes),
@@ -60,14 +64,14 @@ class Query:
 AGGREGATE = Query(
     source="customer STRING, amount BIGINT",
     sink="customer STRING, orders BIGINT, spent BIGINT, largest BIGINT, PRIMARY KEY (customer) NOT ENFORCED",
-    writes=dict(_UPSERTS),
+    writes=_UPSERTS,
     select="SELECT customer, COUNT(*), SUM(amount), MAX(amount) FROM source GROUP BY customer",
 )
 WORDS = Query(
     source="line STRING",
     format="raw",
     sink="word STRING, `count` BIGINT, PRIMARY KEY (word) NOT ENFORCED",
-    writes=dict(_UPSERTS),
+    writes=_UPSERTS,
     select=(
         "SELECT word, COUNT(*) FROM source "
         "CROSS JOIN UNNEST(REGEXP_EXTRACT_ALL(LOWER(line), '([a-z]+)', 1)) AS t (word) GROUP BY word"
@@ -92,40 +96,42 @@ WINDOWS = Query(
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flink", type=Path, required=True, help="the folder of Flink's jars, pyflink/lib")
-    parser.add_argument("--cases", nargs="+", choices=("aggregate", "words", "windows"), default=["aggregate"])
+    parser.add_argument("--cases", nargs="+", choices=_CASES, default=list(_CASES))
     options = with_options(parser, arguments)
-    cases: dict[str, Callable[[], tuple[Case, Query, tuple[str, ...]]]] = {
-        "aggregate": lambda: (CustomerOrders(2_000_000, 200_000).spent(), AGGREGATE, ()),
-        "words": lambda: (Words(10_000_000, 200_000, 1.0).case(), WORDS, ("combined",)),
-        "windows": lambda: (TimedOrders(2_000_000, 50_000, 24).case(), WINDOWS, ()),
-    }
-    for name in options.cases:
-        case, query, words = cases[name]()
-        print(name, flush=True)
-        compare_case(
-            case,
-            {
-                "ours": lambda side, run, words=words: side.ours(run, *words),  # type: ignore[misc]
-                "flink-1s": _flink(options.flink, query, 1_000),
-                "flink-10s": _flink(options.flink, query, 10_000),
-            },
-            options,
-        )
+    with tempfile.TemporaryDirectory() as folder:
+        program = flink_program(options.flink, Path(folder))
+        for name in options.cases:
+            make, query, arguments_of_ours = _CASES[name]
+            print(name, flush=True)
+            compare_case(
+                make(),
+                {
+                    "ours": functools.partial(_ours, arguments_of_ours),
+                    "flink-1s": functools.partial(_flink, program, query, 1_000),
+                    "flink-10s": functools.partial(_flink, program, query, 10_000),
+                },
+                options,
+            )
 
 
-def _flink(lib: Path, query: Query, checkpoint_ms: int) -> Callable[[SideBySide, int], Figures]:
-    def run(side: SideBySide, number: int) -> Figures:
-        name = f"flink-{checkpoint_ms}-{number}"
-        side.make_topics(name)
-        classes = side.folder / f"classes-{name}"
-        classes.mkdir()
-        program = FlinkProgram.compile(lib, classes)
-        topics = (f"{name}-{part}" for part in (side.case.source, side.case.sink))
-        statements = query.statements(side.connection, name, *topics)
-        with program.started(side.folder / name, checkpoint_ms, side.cores, statements) as jvm:
-            return side.measured(name, 2, None, lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
+_CASES: Final[Mapping[str, tuple[Callable[[], Case], Query, Sequence[str]]]] = {
+    "aggregate": (lambda: CustomerOrders(2_000_000, 200_000).spent(), AGGREGATE, ()),
+    "words": (lambda: Words(10_000_000, 200_000, 1.0).case(), WORDS, ("combined",)),
+    "windows": (lambda: TimedOrders(2_000_000, 50_000, 24).case(), WINDOWS, ()),
+}
 
-    return run
+
+def _ours(arguments: Sequence[str], side: SideBySide, run: int) -> Figures:
+    return side.ours(run, *arguments)
+
+
+def _flink(program: Program, query: Query, checkpoint_ms: int, side: SideBySide, run: int) -> Figures:
+    name = f"flink-{checkpoint_ms}-{run}"
+    side.make_topics(name)
+    topics = (f"{name}-{part}" for part in (side.case.source, side.case.sink))
+    statements = query.statements(side.connection, name, *topics)
+    with flink_job(program, side.folder / name, checkpoint_ms, side.cores, statements) as jvm:
+        return side.measured(name, Side.FLINK, lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.case import Case, Record, slices
+from tests.benchmarks.case import Case, Record, Side, slices
 
 __all__ = ["CustomerOrders"]
 
@@ -36,10 +36,9 @@ class CustomerOrders:
             program="Joins",
             source="orders",
             sink="enriched",
-            internal=("enriched-repartition", None),
+            internal={Side.OURS: "enriched-repartition"},
             batches=self._batches,
             records=len(self._ids),
-            units=lambda orders: orders,
             judge=self._judge,
             table=("customers", self._customers),
         )
@@ -48,17 +47,14 @@ class CustomerOrders:
         """Aggregates of each customer."""
         return Case(
             job=Path(__file__).with_name("spent_job.py"),
-            program="",
             source="orders",
             sink="spent",
-            internal=(None, None),
             batches=self._batches,
             records=len(self._ids),
-            units=lambda orders: orders,
             judge=self._judge_spent,
         )
 
-    def _judge_spent(self, _: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def _judge_spent(self, _: Side, records: Iterable[tuple[bytes, bytes]]) -> None:
         rows = {key.decode(): json.loads(value) for key, value in dict(records).items()}
         found = {customer: (row["orders"], row["spent"], row["largest"]) for customer, row in rows.items()}
         number = len(self._names)
@@ -93,7 +89,7 @@ class CustomerOrders:
                 for order, customer, amount in zip(*columns, strict=True)
             ]
 
-    def _judge(self, side: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def _judge(self, side: Side, records: Iterable[tuple[bytes, bytes]]) -> None:
         customers, amounts = self._ids.tolist(), self._amounts.tolist()
         seen = np.zeros(len(customers), np.int64)
         for _, value in records:

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from airflow_provider.kafka.connection import KafkaConnection
 from tests.benchmarks.case import PARTITIONS, Record
 
-__all__ = ["Gate", "committed_all", "committed_ends", "no_transaction_is_open", "publish"]
+__all__ = ["Gate", "committed_all", "committed_ends", "no_transaction_is_open", "partitions_of", "publish"]
 
 _TIMEOUT_S = 1800.0
 _TICK_S = 0.05
@@ -89,7 +89,7 @@ def committed_all(
     # Not asked of the admin client, which ends the process where the group has no coordinator yet (librdkafka#5040).
     with closing(Consumer(connection.to_client_config() | {"group.id": group})) as consumer:
         for topic in topics:
-            partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+            partitions = partitions_of(topic)
             while not _done(admin, consumer, partitions):
                 check()
                 if time.monotonic() > deadline:
@@ -97,9 +97,9 @@ def committed_all(
                 time.sleep(_TICK_S)
 
 
-def _done(admin: AdminClient, consumer: Consumer, partitions: Sequence[TopicPartition]) -> bool:
+def _done(admin: AdminClient, consumer: Consumer, partitions: list[TopicPartition]) -> bool:
     try:
-        found = consumer.committed(list(partitions), timeout=30)
+        found = consumer.committed(partitions, timeout=30)
     except KafkaException as error:
         if error.args[0].code() not in _NO_COORDINATOR_YET:  # a new broker makes its topic of offsets now
             raise
@@ -115,10 +115,13 @@ def committed_ends(admin: AdminClient, partitions: Sequence[TopicPartition]) -> 
     return _ends(admin, partitions, IsolationLevel.READ_COMMITTED)
 
 
-def no_transaction_is_open(connection: KafkaConnection, topic: str) -> bool:
-    """Whether all that a topic holds is committed, or was aborted."""
-    admin = AdminClient(dict(connection.to_client_config()))
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+def partitions_of(topic: str) -> list[TopicPartition]:
+    """Those of a topic of a comparison."""
+    return [TopicPartition(topic, number) for number in range(PARTITIONS)]
+
+
+def no_transaction_is_open(admin: AdminClient, partitions: Sequence[TopicPartition]) -> bool:
+    """Whether all that a topic's partitions hold is committed, or was aborted."""
     return committed_ends(admin, partitions) == _ends(admin, partitions, IsolationLevel.READ_UNCOMMITTED)
 
 

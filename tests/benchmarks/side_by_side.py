@@ -23,10 +23,10 @@ from airflow_provider.control.application.described_topics import create_describ
 from airflow_provider.control.topics.writer import write_control
 from airflow_provider.kafka.connection import KafkaConnection
 from airflow_provider.kafka.topic_admin import TopicAdmin
-from tests.benchmarks.case import PARTITIONS, Case
+from tests.benchmarks.case import Case, Side
 from tests.benchmarks.cluster import broker, cpu_seconds, instance, kept_topic
 from tests.benchmarks.figures import Figures, compare
-from tests.benchmarks.gate import Gate, committed_all, committed_ends, no_transaction_is_open, publish
+from tests.benchmarks.gate import Gate, committed_all, committed_ends, no_transaction_is_open, partitions_of, publish
 from tests.benchmarks.kafka_streams.program import Program
 from tests.waiting import wait_until
 
@@ -48,15 +48,20 @@ class SideBySide:
         case: the comparison.
         connection: the cluster.
         folder: for state and logs.
-        program: the compiled Java program.
         cores: stream threads of theirs, Spark cores of ours.
     """
 
     case: Case
     connection: KafkaConnection
     folder: Path
-    program: Program
     cores: int = 1
+
+    @functools.cached_property
+    def _program(self) -> Program:
+        """Of Kafka Streams' side, compiled where it is run."""
+        classes = self.folder / "classes"
+        classes.mkdir()
+        return Program.compile(classes)
 
     def ours(self, run: int, *arguments: str) -> Figures:
         """A new application of ours.
@@ -81,7 +86,7 @@ class SideBySide:
                         if task.failure is not None:
                             raise RuntimeError(f"task {task.task} failed: {task.failure}")
 
-            return self.measured(name, 0, self.case.internal[0], lambda: cpu_seconds(launched.launcher_pid), check)
+            return self.measured(name, Side.OURS, lambda: cpu_seconds(launched.launcher_pid), check)
 
     def theirs(self, run: int, **settings: object) -> Figures:
         """A new application of theirs in one JVM.
@@ -99,10 +104,11 @@ class SideBySide:
             **({} if self.case.table is None else {"table": f"{name}-{self.case.table[0]}"}),
             **{setting.replace("_", "."): value for setting, value in settings.items()},
         }
-        with self.program.started(
+        assert self.case.program is not None
+        with self._program.started(
             self.case.program, name, self.connection, self.folder / name, self.cores, given
         ) as jvm:
-            return self.measured(name, 1, self.case.internal[1], lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
+            return self.measured(name, Side.KAFKA_STREAMS, lambda: {"jvm": jvm.cpu_seconds()}, jvm.check)
 
     def make_topics(self, name: str) -> None:
         """The plain topics of an application: its source, its sink, and the table's."""
@@ -110,26 +116,20 @@ class SideBySide:
         TopicAdmin(self.connection).ensure([kept_topic(f"{name}-{topic}") for topic in plain])
 
     def measured(
-        self,
-        name: str,
-        side: int,
-        internal_topic: str | None,
-        used: Callable[[], Mapping[str, float]],
-        check: Callable[[], None],
+        self, name: str, side: Side, used: Callable[[], Mapping[str, float]], check: Callable[[], None]
     ) -> Figures:
         """The gate's records, of a side that runs already.
 
         Args:
             name: of the application.
-            side: as `Case.judge` has it.
-            internal_topic: the last part of its name.
+            side: whose it is.
             used: CPU seconds until now, by what used them.
             check: raises where the side has failed.
         """
         case, connection = self.case, self.connection
         skipped = int(case.records * _WARM_UP)
         source = f"{name}-{case.source}"
-        internal = [] if internal_topic is None else [f"{name}-{internal_topic}"]
+        internal = [f"{name}-{case.internal[side]}"] if side in case.internal else []
         if case.table is not None:
             table, batches = case.table
             publish(connection, f"{name}-{table}", batches())
@@ -143,7 +143,8 @@ class SideBySide:
             committed_all(connection, name, [source, *internal], check)
             seconds, after = time.monotonic() - begun, used()
         # Flink commits the offsets beside its outputs' transaction, and not in it.
-        wait_until(lambda: no_transaction_is_open(connection, f"{name}-{case.sink}"), _OUTPUTS_S, "the last outputs")
+        admin, outputs = AdminClient(dict(connection.to_client_config())), partitions_of(f"{name}-{case.sink}")
+        wait_until(lambda: no_transaction_is_open(admin, outputs), _OUTPUTS_S, "the last outputs")
         case.judge(side, read_all(connection, f"{name}-{case.sink}"))
         for topic, size in zip(internal, sample, strict=True):
             number = sum(_ends(connection, topic).values())
@@ -176,10 +177,8 @@ def compare_case(
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "classes").mkdir()
-        program = Program.compile(folder / "classes")
         with broker(folder / "kafka") as connection:
-            both = SideBySide(case=case, connection=connection, folder=folder, program=program, cores=options.threads)
+            both = SideBySide(case=case, connection=connection, folder=folder, cores=options.threads)
             chosen = {key: sides[key] for key in options.only or sides}
             compare({key: functools.partial(run, both) for key, run in chosen.items()}, options.runs)
 
@@ -218,5 +217,4 @@ def _consumer(connection: KafkaConnection) -> Consumer:
 
 def _ends(connection: KafkaConnection, topic: str) -> dict[int, int]:
     """By partition, where its committed records end."""
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return committed_ends(AdminClient(dict(connection.to_client_config())), partitions)
+    return committed_ends(AdminClient(dict(connection.to_client_config())), partitions_of(topic))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider.kafka.partitioners import by_murmur2
-from tests.benchmarks.case import PARTITIONS, Case, Record, slices
+from tests.benchmarks.case import PARTITIONS, Case, Record, Side, slices
 
 __all__ = ["TimedOrders"]
 
@@ -21,7 +21,6 @@ _HOUR_MS: Final = 3_600_000
 _WAIT_MS: Final = 600_000
 _LATE: Final = (0.05, 0.002)
 """Shares of those that are late by up to ten minutes, and by up to an hour."""
-_FLINK: Final = 2
 
 
 class TimedOrders:
@@ -52,10 +51,8 @@ class TimedOrders:
             program="Windows",
             source="orders",
             sink="hourly",
-            internal=(None, None),
             batches=self._batches,
             records=len(self._ids),
-            units=lambda orders: orders,
             judge=self._judge,
         )
 
@@ -83,6 +80,14 @@ class TimedOrders:
             in_time[rows] = starts[rows] + _HOUR_MS > seen - _WAIT_MS
         return in_time
 
+    @cached_property
+    def _hours_in_time(self) -> dict[tuple[str, int], tuple[int, int]]:
+        return self._hours(self._in_time)
+
+    @cached_property
+    def _hours_of_all(self) -> dict[tuple[str, int], tuple[int, int]]:
+        return self._hours(np.ones(len(self._ids), bool))
+
     def _hours(self, counted: np.ndarray[Any, Any]) -> dict[tuple[str, int], tuple[int, int]]:
         """By customer and hour, orders and spending of those orders that are counted."""
         starts = self._times // _HOUR_MS * _HOUR_MS
@@ -92,20 +97,17 @@ class TimedOrders:
         found = zip(*keys.tolist(), numbers.tolist(), sums.tolist(), strict=True)
         return {(self._names[customer], start): (number, spent) for customer, start, number, spent in found}
 
-    def _judge(self, side: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def _judge(self, side: Side, records: Iterable[tuple[bytes, bytes]]) -> None:
         found = dict[tuple[str, int], tuple[int, int]]()
         for _, value in records:
             row = json.loads(value)
-            begin = (
-                row["start"] if side == 1 else _epoch_ms(row["window"]["start"] if side == 0 else row["start"] + "Z")
-            )
-            found[row["customer"], begin] = (row["orders"], row["spent"])
-        least = self._hours(self._in_time)
-        if side != _FLINK:
+            found[row["customer"], _BEGIN_MS[side](row)] = (row["orders"], row["spent"])
+        least = self._hours_in_time
+        if side is not Side.FLINK:
             wrong = sum(found.get(key) != row for key, row in least.items()) + len(found.keys() - least.keys())
         else:
             # Its time is that of the partition that is behind: more may be in time; and what is not over is not there.
-            most, over = self._hours(np.ones(len(self._ids), bool)), int(self._times.max()) - 3 * _HOUR_MS
+            most, over = self._hours_of_all, int(self._times.max()) - 3 * _HOUR_MS
             wrong = sum(not least.get(key, (0, 0)) <= row <= most.get(key, (0, 0)) for key, row in found.items())
             wrong += sum(key not in found for key in least if key[1] < over)
         if wrong:
@@ -114,3 +116,11 @@ class TimedOrders:
 
 def _epoch_ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+_BEGIN_MS: Final[Mapping[Side, Callable[[dict[str, Any]], int]]] = {
+    Side.OURS: lambda row: _epoch_ms(row["window"]["start"]),
+    Side.KAFKA_STREAMS: lambda row: int(row["start"]),
+    Side.FLINK: lambda row: _epoch_ms(row["start"] + "Z"),
+}
+"""When the hour of a row began."""

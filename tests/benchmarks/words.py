@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from tests.benchmarks.case import Case, Record, slices
+from tests.benchmarks.case import Case, Record, Side, slices
 
 __all__ = ["Words"]
 
@@ -46,7 +46,7 @@ class Words:
             program="Words",
             source="lines",
             sink="counts",
-            internal=("words-repartition", "words-repartition"),
+            internal=dict.fromkeys((Side.OURS, Side.KAFKA_STREAMS), "words-repartition"),
             batches=self._batches,
             records=len(self._lengths),
             units=lambda lines: int(self._ends[lines - 1]) if lines else 0,
@@ -68,9 +68,9 @@ class Words:
         numbers = np.bincount(self._drawn, minlength=len(self._vocabulary))
         return Counter({word: n for word, n in zip(self._vocabulary, numbers.tolist(), strict=True) if n})
 
-    def _judge(self, side: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def _judge(self, side: Side, records: Iterable[tuple[bytes, bytes]]) -> None:
         newest = dict(records)
-        if side != 1:
+        if side is not Side.KAFKA_STREAMS:
             found = {key.decode(): json.loads(value)["count"] for key, value in newest.items()}
         else:
             found = {key.decode(): int.from_bytes(value, "big") for key, value in newest.items()}
