@@ -184,8 +184,8 @@ def newest_commit(known: bytes | None, found: bytes | None) -> bytes | None:
         known: the newest so far; None before any.
         found: read later, of any of the task's changelogs; None where there was none.
     """
-    if known is None or found is None:
-        return known if found is None else found
+    if known is None or found is None or known == found:
+        return found if known is None else known  # read back, it stays the object that was decoded
     earlier, later = _header(known), _header(found)
     if earlier is None or later is None or (earlier.application_id, earlier.task) != (later.application_id, later.task):
         return found

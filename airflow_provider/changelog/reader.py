@@ -1,29 +1,29 @@
-"""Reads changelogs: one client for all tasks of a worker."""
+"""Reads changelogs, of all tasks of a worker at once."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
-from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage, is_cut, refusal, refused_topic
+from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage_at, is_cut, refusal, refused_topic
+from airflow_provider.kafka.column_consumer import ColumnConsumer, PartitionEvent
 from airflow_provider.kafka.connection import KafkaConnection
 
 ChangelogPartition = tuple[str, int]
 
 _FETCH: Final = {
-    "enable.auto.commit": False,
     # A position that is not in the log is a verdict to be taken, never an offset to be made up.
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
-    "enable.partition.eof": True,
     # Unlike Java's, this client takes a record for good without.
     "check.crcs": True,
     "fetch.wait.max.ms": 20,
@@ -71,16 +71,12 @@ class ChangelogReader:
     def __init__(self, connection: KafkaConnection, group: str, settings: RestoreSettings | None = None) -> None:
         settings = settings or RestoreSettings()
         self._bootstrap = connection.bootstrap_servers
-        self._config: dict[str, Any] = (
-            connection.to_client_config()
-            | _FETCH
-            | settings.to_consumer_config()
-            | {"group.id": group, "client.id": f"{group}-changelog-reader"}
-        )
+        config = connection.to_client_config() | {"group.id": group, "client.id": f"{group}-changelog-reader"}
+        self._columns = ColumnConsumer(config | _FETCH | settings.to_consumer_config())
         self._errors = ConnectionErrors(connection, logs=False)
-        self._config["error_cb"] = self._errors
-        self.consumer = Consumer(self._config)
-        self._everything: Consumer | None = None
+        all_written = {"isolation.level": "read_uncommitted", "enable.auto.commit": False, "error_cb": self._errors}
+        self.consumer = Consumer(config | all_written)
+        """Reads nothing: knows the group, the end of all that is written, and why its connections fail."""
         self._assigned: dict[ChangelogPartition, int] = {}
 
     @property
@@ -91,13 +87,13 @@ class ChangelogReader:
     def add(self, partition: ChangelogPartition, offset: int) -> None:
         """Read a partition from `offset` on."""
         self.remove(partition)
-        self.consumer.incremental_assign([TopicPartition(*partition, offset)])
+        self._columns.assign({partition: offset})
         self._assigned[partition] = offset
 
     def remove(self, partition: ChangelogPartition) -> None:
         """Stop reading a partition."""
         if partition in self._assigned:
-            self.consumer.incremental_unassign([TopicPartition(*partition)])
+            self._columns.unassign([partition])
             del self._assigned[partition]
 
     def bounds(self, partition: ChangelogPartition, position: int = 0, timeout_s: float = 10.0) -> tuple[int, int]:
@@ -114,10 +110,8 @@ class ChangelogReader:
             ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
-        low, high = self._watermarks(self.consumer, partition, timeout_s)
-        if position > high:
-            low, high = self._watermarks(self._uncommitted(), partition, timeout_s)
-        return low, high
+        low, high = self._readable(partition, timeout_s)
+        return (low, high) if position <= high else self._written(partition, timeout_s)
 
     def ends(self, partition: ChangelogPartition, timeout_s: float = 10.0) -> ChangelogEnds:
         """What the partition holds, and how much of it can be read: two requests, each within `timeout_s`.
@@ -127,21 +121,22 @@ class ChangelogReader:
             ConfigurationError: it may not be read.
             BrokerUnreachableError: no broker answered in time.
         """
-        low, stable = self._watermarks(self.consumer, partition, timeout_s)
-        _, written = self._watermarks(self._uncommitted(), partition, timeout_s)
+        low, stable = self._readable(partition, timeout_s)
+        _, written = self._written(partition, timeout_s)
         return ChangelogEnds(low, stable, max(stable, written))
 
-    def _uncommitted(self) -> Consumer:
-        """A client that knows the end of what is written, kept: to connect is most of what an answer costs."""
-        if self._everything is None:
-            self._everything = Consumer(self._config | {"isolation.level": "read_uncommitted"})
-        return self._everything
+    def _readable(self, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
+        return self._ask(lambda left_s: self._columns.bounds(partition, left_s), partition, timeout_s)
 
-    def _watermarks(self, consumer: Consumer, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
+    def _written(self, partition: ChangelogPartition, timeout_s: float) -> tuple[int, int]:
+        at = TopicPartition(*partition)
+        return self._ask(lambda left_s: self.consumer.get_watermark_offsets(at, timeout=left_s), partition, timeout_s)
+
+    def _ask(
+        self, ask: Callable[[float], tuple[int, int]], partition: ChangelogPartition, timeout_s: float
+    ) -> tuple[int, int]:
         try:
-            low, high = ask_leader(
-                lambda left_s: consumer.get_watermark_offsets(TopicPartition(*partition), timeout=left_s), timeout_s
-            )
+            low, high = ask_leader(ask, timeout_s)
         except KafkaException as error:
             what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
@@ -156,8 +151,7 @@ class ChangelogReader:
                 ) from error
             if (refused := refusal(error.args[0], what)) is not None:
                 raise refused from error
-            if consumer is self._everything or not self._assigned:
-                consumer.poll(0)  # hands over why its connections failed, and no record
+            self.consumer.poll(0)  # hands over why its connections failed
             raise self._errors.unreachable(
                 f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
                 f"{timeout_s:g} s",
@@ -178,49 +172,36 @@ class ChangelogReader:
         changelog is gone, `TopicDamagedError` when a record is not what was written, `ConfigurationError` when it may
         not be read.
         """
-        batches: dict[ChangelogPartition, ChangelogBatch] = {}
-        messages = self.consumer.consume(max_records, timeout_s)
-        # Records of one partition come in runs. In a large restore all are of one and none is an event: two tests a
-        # record would be a tenth of its cost.
-        alone = (
-            len(self._assigned) == 1
-            and {_partition_of(m) for m in messages[:1] + messages[-1:]} == self._assigned.keys()
-        )
-        for partition, run in [(_partition_of(messages[0]), messages)] if alone else _runs(messages):
-            if partition not in self._assigned:
-                continue
-            self._take_run(partition, run, batches.setdefault(partition, ChangelogBatch()), before)
+        columns = self._columns.read(max_records, timeout_s=timeout_s)
+        batches = {
+            partition: _batch(partition, rows, before)
+            for topic, of_topic in columns.rows.items()
+            for partition, rows in _by_partition(topic, of_topic)
+            if partition in self._assigned
+        }
+        for event in columns.events:
+            partition = event.topic, event.partition
+            if partition in self._assigned:
+                batch = batches.setdefault(partition, ChangelogBatch())
+                if batch.error is None:
+                    self._take_event(partition, event, batch)
+        for partition in columns.left_out:
+            if partition in self._assigned and batches[partition].error is None:
+                self.add(partition, self._position(partition, batches[partition]))
         for partition, batch in batches.items():
-            # Known without asking: it comes with every fetch.
-            _, end = self.consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
-            batch.known_end = end if end >= 0 else None
+            batch.known_end = self._columns.known_end(partition)
             if batch.error is not None:
                 self.remove(partition)
             elif partition in self._assigned:
-                self._assigned[partition] = max(self._assigned[partition], batch.next_offset)
+                self._assigned[partition] = self._position(partition, batch)
         return batches
 
-    def _take_run(
-        self, partition: ChangelogPartition, run: Sequence[Message], batch: ChangelogBatch, before: int | None
-    ) -> None:
-        """Add a run of one partition's messages, up to an error: behind a damaged record librdkafka reads anything."""
-        events = [at for at, message in enumerate(run) if message.error() is not None]
-        begin = 0
-        for at in [*events, len(run)]:
-            if at > begin and batch.error is None:
-                batch.add(run[begin:at], before)
-            if at < len(run) and batch.error is None:
-                self._take_event(partition, run[at], batch)
-            begin = at + 1
-
-    def _take_event(self, partition: ChangelogPartition, event: Message, batch: ChangelogBatch) -> None:
-        error = event.error()
-        if error is None:
-            return  # never: the caller asked; for the type checker
+    def _take_event(self, partition: ChangelogPartition, event: PartitionEvent, batch: ChangelogBatch) -> None:
+        error = event.error
         if error.code() == KafkaError._PARTITION_EOF:
-            batch.next_offset = max(batch.next_offset, event.offset() or 0)
-            batch.at_end = True
-        elif (damaged := damage(event)) is not None:
+            if event.offset >= batch.next_offset:
+                batch.next_offset, batch.at_end = event.offset, True
+        elif (damaged := damage_at(f"Offset {event.offset} of {partition[0]}[{partition[1]}]", error)) is not None:
             batch.error = damaged
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._judge_position(partition, error, batch)
@@ -233,10 +214,14 @@ class ChangelogReader:
             batch.error = refused
         elif error.fatal():
             raise KafkaException(error)
+        # Anything else passes.
+
+    def _position(self, partition: ChangelogPartition, batch: ChangelogBatch) -> int:
+        return max(self._assigned[partition], batch.next_offset)
 
     def _judge_position(self, partition: ChangelogPartition, error: KafkaError, batch: ChangelogBatch) -> None:
         """Whether the position is not in the log: behind a damaged record librdkafka asks for offsets of its own."""
-        position = max(self._assigned[partition], batch.next_offset)
+        position = self._position(partition, batch)
         if is_cut(error):
             batch.error = StoreOutdatedError(
                 f"A new leader of {partition[0]}[{partition[1]}] lacks records before the position {position} "
@@ -258,18 +243,20 @@ class ChangelogReader:
 
     def close(self) -> None:
         """Leave the cluster."""
+        self._columns.close()
         self.consumer.close()
-        if self._everything is not None:
-            self._everything.close()
 
 
-def _partition_of(message: Message) -> ChangelogPartition:
-    return str(message.topic()), int(message.partition() or 0)
+def _by_partition(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[ChangelogPartition, pa.RecordBatch]]:
+    numbers, begin = rows.column("__partition").to_numpy(), 0
+    for end in [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]:
+        yield (topic, int(numbers[begin])), rows.slice(begin, end - begin)
+        begin = end
 
 
-def _runs(messages: Sequence[Message]) -> Iterator[tuple[ChangelogPartition, Sequence[Message]]]:
-    for partition, run in itertools.groupby(messages, _partition_of):
-        yield partition, list(run)
+def _batch(partition: ChangelogPartition, rows: pa.RecordBatch, before: int | None) -> ChangelogBatch:
+    keys, values, offsets = (rows.column(name) for name in ("__source_key", "__value", "__offset"))
+    return ChangelogBatch.of(keys, values, offsets, f"{partition[0]}[{partition[1]}]", before)
 
 
 _SILENCE_S: Final = 30.0

@@ -127,7 +127,7 @@ def rebuild(
         )
     # 4. the store is of this topic from now on
     now = now_ms()
-    at = ChangelogPosition(offset=offset, topic_id=topic_id, timestamp_ms=commit.committed_at_ms, complete_at_ms=now)
+    at = ChangelogPosition(offset=offset, topic_id=topic_id, complete_at_ms=now)
     store.write({}, (store.position or Position()).moved(partition[0], at, commit.to_bytes()))
     return commit
 

@@ -167,8 +167,7 @@ class Replica:
             self.set_end(batch.known_end)
         if not batch.records:
             if before is None or offset > before.offset:
-                timestamp_ms = 0 if before is None else before.timestamp_ms
-                self._move((), offset, timestamp_ms, complete_at_ms=self._completeness.at_ms(before, offset, at_end))
+                self._move((), offset, complete_at_ms=self._completeness.at_ms(before, offset, at_end))
             return
         lag, in_bulk = self.lag_records, self.store.in_bulk_load_mode(self.name)
         self.store.set_bulk_load_mode(
@@ -177,7 +176,7 @@ class Replica:
         complete_at_ms = self._completeness.at_ms(before, batch.next_offset, at_end)
         changes = zip(batch.keys, batch.values, strict=True)
         found = batch.commit, batch.commit_at, batch.uncommitted_from
-        self._move(changes, batch.next_offset, batch.timestamp_ms, *found, complete_at_ms=complete_at_ms)
+        self._move(changes, batch.next_offset, *found, complete_at_ms=complete_at_ms)
         if batch.records > read_back:
             self.meter.add(batch.records - read_back, batch.record_bytes)
 
@@ -185,7 +184,6 @@ class Replica:
         self,
         changes: Iterable[tuple[bytes, bytes | None]],
         offset: int,
-        timestamp_ms: int,
         commit: bytes | None = None,
         commit_at: int | None = None,
         uncommitted_from: int | None = None,
@@ -198,7 +196,7 @@ class Replica:
             commit_at = before.commit_at
         uncommitted = uncommitted_since(self.uncommitted_from, commit, uncommitted_from)
         awaited_at = self._last_commit.awaited_at
-        to = self._position_at(offset, timestamp_ms, complete_at_ms, commit_at, awaited_at, uncommitted)
+        to = self._position_at(offset, complete_at_ms, commit_at, awaited_at, uncommitted)
         self._write(changes, to, commit)
 
     def _write(
@@ -218,7 +216,7 @@ class Replica:
         self._expired_ms = self._expiry_ms
 
     def position_after_commit(
-        self, offset: int, records: int, timestamp_ms: int, holds_records: Callable[[int, int], bool]
+        self, offset: int, records: int, holds_records: Callable[[int, int], bool]
     ) -> ChangelogPosition:
         """The changelog's position after a commit of the task's owner, which is the last that the changelog holds.
 
@@ -242,12 +240,11 @@ class Replica:
                 "is committed, and the task stops; find out who did it before the application is started again."
             )
         commit_at = offset - 1
-        return self._position_at(offset, timestamp_ms, self._completeness.note(), commit_at, own_commit_at=commit_at)
+        return self._position_at(offset, self._completeness.note(), commit_at, own_commit_at=commit_at)
 
     def _position_at(
         self,
         offset: int,
-        timestamp_ms: int,
         complete_at_ms: int,
         commit_at: int | None,
         own_commit_at: int | None,
@@ -256,7 +253,6 @@ class Replica:
         return ChangelogPosition(
             offset=offset,
             topic_id=self._topic_id,
-            timestamp_ms=timestamp_ms,
             complete_at_ms=complete_at_ms,
             commit_at=commit_at,
             own_commit_at=own_commit_at,

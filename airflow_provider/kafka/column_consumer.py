@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider.errors import ConfigurationError
+
 SourcePartition = tuple[str, int]
 
 BEGINNING: Final = -2
@@ -83,6 +85,7 @@ _LOW_HALF: Final = 0xFFFFFFFF
 
 # What they return and take; of what is not named here nothing is called.
 _pointer, _int, _text, _partitions = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_Partitions)
+_offset = ctypes.POINTER(ctypes.c_int64)
 _FUNCTIONS: Final[Mapping[str, tuple[Any, Sequence[Any]]]] = {
     "rd_kafka_conf_new": (_pointer, ()),
     "rd_kafka_conf_set": (_int, (_pointer, _text, _text, _text, ctypes.c_size_t)),
@@ -102,6 +105,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, Sequence[Any]]]] = {
     "rd_kafka_incremental_assign": (_pointer, (_pointer, _partitions)),
     "rd_kafka_incremental_unassign": (_pointer, (_pointer, _partitions)),
     "rd_kafka_offsets_for_times": (_int, (_pointer, _partitions, _int)),
+    "rd_kafka_query_watermark_offsets": (_int, (_pointer, _text, ctypes.c_int32, _offset, _offset, _int)),
+    "rd_kafka_get_watermark_offsets": (_int, (_pointer, _text, ctypes.c_int32, _offset, _offset)),
     "rd_kafka_error_code": (_int, (_pointer,)),
     "rd_kafka_error_string": (_text, (_pointer,)),
     "rd_kafka_error_destroy": (None, (_pointer,)),
@@ -118,25 +123,25 @@ def _library() -> Any:
     """The functions of librdkafka.
 
     Raises:
-        OSError, AttributeError: it cannot be called from here.
+        ConfigurationError: they cannot be called from here.
     """
     module = confluent_kafka.cimpl.__file__
     found: dict[str, Any] = {}
-    for kind, functions in ((ctypes.CDLL, _FUNCTIONS), (ctypes.PyDLL, _OF_EACH_RECORD)):
-        library = kind(module)
-        for name, (returned, taken) in functions.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = returned, list(taken)
-            found[name.removeprefix("rd_kafka_")] = function
-    return type("Library", (), {name: staticmethod(function) for name, function in found.items()})
-
-
-def is_available() -> bool:
-    """Whether records can be had as columns here: where not, the library that confluent-kafka uses lies elsewhere."""
     try:
-        return _library() is not None and ctypes.sizeof(ctypes.c_void_p) == _WORD
-    except (OSError, AttributeError):
-        return False
+        if ctypes.sizeof(ctypes.c_void_p) != _WORD:
+            raise OSError("addresses are not 64 bits wide")
+        for kind, functions in ((ctypes.CDLL, _FUNCTIONS), (ctypes.PyDLL, _OF_EACH_RECORD)):
+            library = kind(module)
+            for name, (returned, taken) in functions.items():
+                function = getattr(library, name)
+                function.restype, function.argtypes = returned, list(taken)
+                found[name.removeprefix("rd_kafka_")] = function
+    except (OSError, AttributeError) as error:
+        raise ConfigurationError(
+            f"librdkafka cannot be called by way of {module} ({error}): install confluent-kafka from its own wheel, "
+            "which brings the library, in the Python of the workers."
+        ) from error
+    return type("Library", (), {name: staticmethod(function) for name, function in found.items()})
 
 
 @dataclass(frozen=True)
@@ -164,11 +169,13 @@ class Columns:
             where something is wrong with it.
         events: what was said beside.
         more: whether more may lie ready than was asked for.
+        left_out: partitions of which records came behind what is wrong: who goes on reads them again.
     """
 
     rows: Mapping[str, pa.RecordBatch]
     events: Sequence[PartitionEvent]
     more: bool
+    left_out: Collection[SourcePartition] = ()
 
 
 class ColumnConsumer:
@@ -178,6 +185,7 @@ class ColumnConsumer:
         config: in librdkafka's words (`KafkaConnection.to_client_config`); callbacks are not taken.
 
     Raises:
+        ConfigurationError: librdkafka cannot be called from here.
         KafkaException: the configuration is none.
     """
 
@@ -246,16 +254,30 @@ class ColumnConsumer:
         finally:
             self._lib.topic_partition_list_destroy(asked)
 
-    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
-        """What has come, at most so many records; waits for nothing.
+    def bounds(self, at: SourcePartition, timeout_s: float) -> tuple[int, int]:
+        """The first offset that a log still has, and the one where a reader of committed records stops now.
+
+        Raises:
+            KafkaException: there is no such partition, or nobody answered in time.
+        """
+        return self._bounds(self._lib.query_watermark_offsets, at, int(timeout_s * 1000))
+
+    def known_end(self, at: SourcePartition) -> int | None:
+        """Where a log that is read ends, as its leader said with the last records; None before any have come."""
+        _, end = self._bounds(self._lib.get_watermark_offsets, at)
+        return end if end >= 0 else None
+
+    def read(self, most: int, timestamps: Collection[str] = (), timeout_s: float = 0.0) -> Columns:
+        """What has come, at most so many records.
 
         Args:
             timestamps: the topics of whose records the time is wanted: it costs a call for each record.
+            timeout_s: how long to wait for so many; by default it is not waited at all.
         """
         self._empty_signal()
         if len(self._pointers) < most:
             self._pointers = (ctypes.c_void_p * most)()
-        count = self._lib.consume_batch_queue(self._queue, 0, self._pointers, most)
+        count = self._lib.consume_batch_queue(self._queue, int(timeout_s * 1000), self._pointers, most)
         if count <= 0:
             return Columns({}, (), more=False)
         pointers = np.frombuffer(self._pointers, np.int64, count)
@@ -300,10 +322,19 @@ class ColumnConsumer:
             self._lib.error_destroy(error)
             raise KafkaException(found)
 
+    def _bounds(self, function: Any, at: SourcePartition, *timeout_ms: int) -> tuple[int, int]:
+        low, high = ctypes.c_int64(), ctypes.c_int64()
+        topic, partition = at
+        code = function(self._handle, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high), *timeout_ms)
+        if code != _OK:
+            raise KafkaException(KafkaError(code))
+        return low.value, high.value
+
     def _columns(self, pointers: np.ndarray[Any, Any], timestamps: Collection[str], *, more: bool) -> Columns:
         words, at = _words(pointers)
         bad = (words[at + _AT["err"]] & _LOW_HALF) != _OK
         events = [self._event(pointer) for pointer in pointers[bad].tolist()] if bad.any() else []
+        left_out = set[SourcePartition]()
         if events:
             taken = ~bad
             for place, event in zip(np.flatnonzero(bad).tolist(), events, strict=True):
@@ -312,7 +343,10 @@ class ColumnConsumer:
                     same = (words[at + _AT["rkt"]] == words[at[place] + _AT["rkt"]]) & (
                         (words[at + _AT["partition"]] & _LOW_HALF) == event.partition
                     )
-                    taken &= ~same | (np.arange(len(at)) < place)
+                    behind = taken & same & (np.arange(len(at)) > place)
+                    if behind.any():
+                        left_out.add((event.topic, event.partition))
+                        taken &= ~behind
             at, pointers = at[taken], pointers[taken]
         rows = {}
         while len(at):
@@ -321,7 +355,7 @@ class ColumnConsumer:
             of_topic, theirs = (at[~others], pointers[~others]) if others.any() else (at, pointers)
             rows[topic] = self._rows(words, of_topic, theirs if topic in timestamps else None)
             at, pointers = at[others], pointers[others]
-        return Columns(rows, events, more)
+        return Columns(rows, events, more, left_out)
 
     def _rows(
         self, words: np.ndarray[Any, Any], at: np.ndarray[Any, Any], timed: np.ndarray[Any, Any] | None

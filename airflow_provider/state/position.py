@@ -25,7 +25,6 @@ class ChangelogPosition:
     Args:
         offset: of the next changelog record to apply.
         topic_id: the topic's id in its cluster; None while it is not known.
-        timestamp_ms: of the last record applied, epoch ms; 0 before any.
         complete_at_ms: when it was known last that all of the changelog is applied, epoch ms of this host; before the
             first time, when its restore began. What was deleted since then may be missing. Each changelog has its own:
             a store whose changelog was not read for long has slept, however busy the task's other stores were.
@@ -39,7 +38,6 @@ class ChangelogPosition:
 
     offset: int
     topic_id: str | None = None
-    timestamp_ms: int = 0
     complete_at_ms: int = 0
     commit_at: int | None = None
     own_commit_at: int | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.commit_record import COMMIT_KEY, CommitRecord
 from airflow_provider.changelog.dead_letter import DeadLetter
@@ -225,7 +227,11 @@ class InMemoryReader:
             found, end = self._log.read(*partition, begin, max_records)
             batch = ChangelogBatch()
             if found:
-                batch.add([_ConsumedRecord(partition, offset, record) for offset, record in found], before)
+                keys, values = (
+                    pa.array([getattr(record, of) for _, record in found], pa.binary()) for of in ("key", "value")
+                )
+                offsets = pa.array([offset for offset, _ in found], pa.int64())
+                batch = ChangelogBatch.of(keys, values, offsets, f"{partition[0]}[{partition[1]}]", before)
             batch.next_offset = end
             batch.known_end = self._log.end(*partition)
             batch.at_end = end >= batch.known_end
@@ -310,30 +316,3 @@ class InMemoryWriter:
 
     def close(self) -> None:
         """Nothing is open between two commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ConsumedRecord:
-    """A record of the log in the words of confluent-kafka's `Message`."""
-
-    _from: ChangelogPartition
-    _offset: int
-    _record: Record
-
-    def topic(self) -> str:
-        return self._from[0]
-
-    def partition(self) -> int:
-        return self._from[1]
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> bytes | None:
-        return self._record.key
-
-    def value(self) -> bytes | None:
-        return self._record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self._record.timestamp_ms

@@ -32,7 +32,7 @@ def rows_of(records: list[tuple[int, Record]], source: Any) -> pa.RecordBatch:
     partitions, offsets = [number for number, _ in records], [record.offset for _, record in records]
     size = len(records)
     key = pa.array([record.key for _, record in records], pa.binary())
-    if source.decoded_by_worker:
+    if source is None or source.decoded_by_worker:  # of a changelog, or raw
         raw = {
             "__partition": pa.array(partitions, pa.int32()),
             "__offset": pa.array(offsets, pa.int64()),
@@ -101,19 +101,26 @@ class ColumnConsumer:
             found[at] = low if offset == BEGINNING else high
         return found
 
-    def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
-        kernel = the()
-        some = kernel.random.randint(1, self.most)
+    def bounds(self, at: Partition, timeout_s: float) -> tuple[int, int]:
+        return self._consumer.get_watermark_offsets(_position(at, 0), timeout_s)
+
+    def known_end(self, at: Partition) -> int | None:
+        _, end = self._consumer.get_watermark_offsets(_position(at, 0), cached=True)
+        return end if end >= 0 else None
+
+    def read(self, most: int, timestamps: Collection[str] = (), timeout_s: float = 0.0) -> Columns:
+        # Who does not wait is woken by what comes, a little at a time.
+        some = most if timeout_s else the().random.randint(1, self.most)
         rows: dict[str, list[tuple[int, Record]]] = {}
         events = []
-        messages = self._consumer.consume(some, 0)
+        messages = self._consumer.consume(some, timeout_s)
         for message in messages:
             if (error := message.error()) is None:
                 rows.setdefault(message.topic(), []).append((message.partition(), message.record))
             else:
                 events.append(PartitionEvent(message.topic(), message.partition(), message.offset(), error))
         batches = {
-            topic: rows_of(sorted(found, key=lambda one: one[0]), sources[topic]) for topic, found in rows.items()
+            topic: rows_of(sorted(found, key=lambda one: one[0]), sources.get(topic)) for topic, found in rows.items()
         }
         return Columns(batches, events, more=len(messages) == some)
 

@@ -206,7 +206,7 @@ MUTATIONS: Final = (
                 f"{_WORKER}.tasks.task_committer:TaskCommitter.commit",
                 "self._writer.commit(",
                 "first, early = self._replica.store.position or Position(), self._replica.offset + len(state) + 2\n"
-                "    ahead = self._replica.position_after_commit(early, len(state) + 1, 0, lambda *_: False)\n"
+                "    ahead = self._replica.position_after_commit(early, len(state) + 1, lambda *_: False)\n"
                 "    self._replica.store.write({self._replica.name: state}, first.moved(changelog, ahead, raw), {})\n"
                 "    self._writer.commit(",
             ),
@@ -247,8 +247,8 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.changelog.reader:ChangelogReader.__init__",
-                "self.consumer = Consumer(self._config)",
-                "self.consumer = Consumer(self._config | {'isolation.level': 'read_uncommitted'})",
+                "ColumnConsumer(config | _FETCH |",
+                "ColumnConsumer(config | _FETCH | {'isolation.level': 'read_uncommitted'} |",
             ),
         ),
         faults=(

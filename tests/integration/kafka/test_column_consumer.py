@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider.kafka.column_consumer import BEGINNING, ColumnConsumer, is_available
+from airflow_provider.kafka.column_consumer import BEGINNING, ColumnConsumer
 from tests.waiting import wait_until
 
 PARTITIONS = 3
@@ -124,7 +124,6 @@ def test_columns_are_what_messages_say(
     bootstrap_servers: str,
     settings: dict[str, Any],
 ) -> None:
-    assert is_available()
     written(bootstrap_servers, topic, 3_000, 7, **settings)
     expected = by_messages(config, topic)
 
@@ -214,6 +213,26 @@ def test_offset_that_is_not_in_the_log_is_said(
     partitions = [(topic, number) for number in range(PARTITIONS)]
     assert consumer.ends(partitions, 30) == ends_of(config, topic)
     assert consumer.ends(partitions, 30, BEGINNING) == dict.fromkeys(partitions, 0)
+
+
+def test_bounds_are_the_broker_s_and_the_end_is_known_with_the_records(
+    consumer: ColumnConsumer, config: dict[str, Any], topic: str, bootstrap_servers: str
+) -> None:
+    written(bootstrap_servers, topic, 300, 6)
+    ends = ends_of(config, topic)
+    consumer.assign({(topic, 1): 0})
+    assert consumer.known_end((topic, 1)) is None
+
+    rows = wait_until(lambda: consumer.read(10_000, timeout_s=0.1).rows, 30, "records")[topic]
+
+    assert rows.column("__offset")[0].as_py() == 0
+    assert consumer.known_end((topic, 1)) == ends[topic, 1]
+    assert {(topic, number): consumer.bounds((topic, number), 30) for number in range(PARTITIONS)} == {
+        at: (0, end) for at, end in ends.items()
+    }
+    with pytest.raises(KafkaException) as unknown:
+        consumer.bounds((topic, PARTITIONS), 30)
+    assert unknown.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
 def test_partition_is_assigned_once(consumer: ColumnConsumer, topic: str) -> None:

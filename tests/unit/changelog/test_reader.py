@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
@@ -18,83 +18,84 @@ from airflow_provider.errors import (
     TopicMismatchError,
     TopicMissingError,
 )
+from airflow_provider.kafka.column_consumer import Columns, PartitionEvent
 from airflow_provider.kafka.connection import KafkaConnection
 
-
-@dataclass
-class FakeMessage:
-    topic_: str | None
-    partition_: int
-    offset_: int
-    key_: bytes | None = b"k"
-    value_: bytes | None = b"v"
-    code: int | None = None
-    reason: str | None = None
-
-    def topic(self) -> str | None:
-        return self.topic_
-
-    def partition(self) -> int:
-        return self.partition_
-
-    def offset(self) -> int:
-        return self.offset_
-
-    def key(self) -> bytes | None:
-        return self.key_
-
-    def value(self) -> bytes | None:
-        return self.value_
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1000 + self.offset_
-
-    def error(self) -> KafkaError | None:
-        return None if self.code is None else KafkaError(self.code, self.reason)
+Written = tuple[int, int, bytes | None, bytes | None]
+Given = Written | PartitionEvent
 
 
 class FakeConsumer:
-    """Gives what it was given."""
+    """Knows the bounds, and is given nothing to read."""
+
+    low = 0
 
     def __init__(self, _: object) -> None:
-        self.messages: Sequence[FakeMessage] = ()
-        self.low = 0
-
-    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """Nothing: what is given does not depend on it."""
-
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """Nothing either."""
-
-    def consume(self, number: int, timeout_s: float) -> list[FakeMessage]:
-        return list(self.messages)
+        self.given: Sequence[Given] = ()
 
     def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
-        return (self.low, -1001 if partition.partition == 1 else 500)
+        return self.low, 500
 
 
-def record(partition: int, offset: int, key: bytes = b"k", value: bytes | None = b"v") -> FakeMessage:
-    return FakeMessage("c", partition, offset, key, value)
+class FakeColumns(FakeConsumer):
+    """Gives what it was given, as `ColumnConsumer` hands it on."""
+
+    def assign(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Nothing: what is given does not depend on it."""
+
+    def unassign(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Nothing either."""
+
+    def bounds(self, at: tuple[str, int], timeout_s: float) -> tuple[int, int]:
+        return self.low, 500
+
+    def known_end(self, at: tuple[str, int]) -> int | None:
+        return None if at[1] == 1 else 500
+
+    def read(self, most: int, timeout_s: float = 0.0) -> Columns:
+        rows: dict[int, list[Given]] = {}
+        events = [given for given in self.given if isinstance(given, PartitionEvent)]
+        wrong, left_out = set[int](), set[tuple[str, int]]()
+        for given in self.given:
+            if not isinstance(given, PartitionEvent):
+                if given[0] not in wrong:
+                    rows.setdefault(given[0], []).append(given)
+                else:
+                    left_out.add(("c", given[0]))
+            elif given.error.code() != KafkaError._PARTITION_EOF:
+                wrong.add(given.partition)
+        names = ("__partition", "__offset", "__source_key", "__value")
+        types = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
+        columns = zip(*(record for number in sorted(rows) for record in rows[number]), strict=True)
+        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=False)]
+        return Columns({"c": pa.record_batch(arrays, list(names))} if arrays else {}, events, False, left_out)
 
 
-def event(code: int, partition: int = 0, offset: int = 0, topic: str | None = "c") -> FakeMessage:
-    return FakeMessage(topic, partition, offset, None, None, code)
+def record(partition: int, offset: int, key: bytes | None = b"k", value: bytes | None = b"v") -> Written:
+    return partition, offset, key, value
 
 
-def end(partition: int, offset: int) -> FakeMessage:
+def event(
+    code: int, partition: int = 0, offset: int = 0, topic: str = "c", reason: str | None = None
+) -> PartitionEvent:
+    return PartitionEvent(topic, partition, offset, KafkaError(code, reason))
+
+
+def end(partition: int, offset: int) -> PartitionEvent:
     return event(KafkaError._PARTITION_EOF, partition, offset)
 
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> ChangelogReader:
     monkeypatch.setattr(reader_module, "Consumer", FakeConsumer)
+    monkeypatch.setattr(reader_module, "ColumnConsumer", FakeColumns)
     return ChangelogReader(KafkaConnection("broker:9092"), "app")
 
 
-def read(reader: ChangelogReader, partitions: Sequence[int], *messages: FakeMessage) -> dict[int, ChangelogBatch]:
+def read(reader: ChangelogReader, partitions: Sequence[int], *given: Given) -> dict[int, ChangelogBatch]:
     for partition in partitions:
         reader.add(("c", partition), 0)
-    cast(FakeConsumer, reader.consumer).messages = messages
+    cast(FakeColumns, reader._columns).given = given  # noqa: SLF001
     return {partition: batch for (_, partition), batch in reader.read(100, 0.0).items()}
 
 
@@ -109,7 +110,7 @@ def test_records_are_put_together_by_partition_and_the_newest_of_a_key_wins(read
     )  # fmt: skip
 
     assert newest_of(batches[0]) == {b"a": None, b"b": b"1"}
-    assert (batches[0].records, batches[0].next_offset, batches[0].timestamp_ms) == (3, 10, 1009)
+    assert (batches[0].records, batches[0].next_offset) == (3, 10)
     assert newest_of(batches[1]) == {b"a": b"9"}
     assert not batches[0].at_end
 
@@ -127,11 +128,27 @@ def test_commit_records_are_kept_apart_and_the_last_one_counts(reader: Changelog
 
 
 def test_record_without_a_key_is_another_program_s_and_nothing_before_it_is_lost(reader: ChangelogReader) -> None:
-    batches = read(reader, [0], record(0, 5), FakeMessage("c", 0, 6, None, b"v"), record(0, 7))
+    batches = read(reader, [0], record(0, 5), record(0, 6, None), record(0, 7))
 
     assert (batches[0].keys, batches[0].next_offset) == ([b"k"], 6)
     with pytest.raises(TopicMismatchError, match=r"Offset 6 of c\[0\] has no key"):
         raise batches[0].error or AssertionError("no error")
+
+
+def test_many_changes_come_in_the_order_of_their_keys_and_those_of_a_key_as_they_were_written(
+    reader: ChangelogReader,
+) -> None:
+    rest = [record(0, offset, b"key-%d" % (offset * 7919 % 2_000)) for offset in range(5, 2_000)]
+    batches = read(
+        reader, [0],
+        record(0, 1, b"key-9", b"old"), record(0, 2, b"key-5", b"x"), record(0, 3, COMMIT_KEY, b"c"), *rest,
+        record(0, 2_000, b"key-9", b"new"), record(0, 2_001, b"key-5", None),
+    )  # fmt: skip
+
+    assert batches[0].keys == sorted(batches[0].keys)
+    assert newest_of(batches[0]) == {key: b"v" for _, _, key, _ in rest} | {b"key-9": b"new", b"key-5": None}
+    assert (batches[0].commit_at, batches[0].uncommitted_from, batches[0].first_offset) == (3, 5, 1)
+    assert (batches[0].records, len(batches[0].keys)) == (len(rest) + 5, len(rest) + 4)
 
 
 def test_end_counts_only_while_nothing_follows_it(reader: ChangelogReader) -> None:
@@ -148,7 +165,7 @@ def test_known_end_comes_with_the_fetch(reader: ChangelogReader) -> None:
 
 
 def test_event_of_no_partition_hides_no_record_of_the_only_one(reader: ChangelogReader) -> None:
-    batches = read(reader, [0], event(KafkaError._ALL_BROKERS_DOWN, -1, topic=None), record(0, 5), record(0, 6))
+    batches = read(reader, [0], event(KafkaError._ALL_BROKERS_DOWN, -1, topic=""), record(0, 5), record(0, 6))
 
     assert batches[0].records == 2
 
@@ -172,7 +189,7 @@ def test_what_is_left_of_a_removed_partition_is_skipped(reader: ChangelogReader)
 def test_partition_that_cannot_be_read_says_why_after_what_came_before(
     partitions: list[int], code: int, kind: type[Exception], reader: ChangelogReader
 ) -> None:
-    cast(FakeConsumer, reader.consumer).low = 50
+    cast(FakeColumns, reader._columns).low = 50  # noqa: SLF001
 
     batches = read(reader, partitions, record(0, 5), event(code), record(1, 3), record(0, 6), end(0, 7))
 
@@ -197,7 +214,7 @@ def test_position_beyond_what_a_new_leader_cut_is_no_place_to_go_on_from_however
         "Partition log truncation detected at offset 6 (leader epoch 3): broker end offset is 4 (offset leader epoch "
         "3). Reset to INVALID.: Local: Partition log truncation detected (broker 2)"
     )
-    cut = FakeMessage("c", 0, 6, None, None, KafkaError._AUTO_OFFSET_RESET, reason)
+    cut = event(KafkaError._AUTO_OFFSET_RESET, offset=6, reason=reason)
 
     batches = read(reader, [0], record(0, 5), cut)
 
@@ -206,7 +223,13 @@ def test_position_beyond_what_a_new_leader_cut_is_no_place_to_go_on_from_however
     assert ("c", 0) not in reader.assigned
 
 
-def test_passing_trouble_of_a_partition_is_none_of_the_readers(reader: ChangelogReader) -> None:
-    batches = read(reader, [0], record(0, 5), event(KafkaError.REQUEST_TIMED_OUT), record(0, 6))
+def test_what_comes_behind_passing_trouble_of_a_partition_is_read_again(
+    reader: ChangelogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Mapping[tuple[str, int], int]] = []
+    monkeypatch.setattr(FakeColumns, "assign", lambda _, offsets: begun.append(offsets))
 
-    assert (batches[0].records, batches[0].error) == (2, None)
+    batches = read(reader, [0], record(0, 5), event(KafkaError.UNKNOWN), record(0, 6))
+
+    assert (batches[0].records, batches[0].next_offset, batches[0].error) == (1, 6, None)
+    assert begun[-1] == {("c", 0): 6}

@@ -48,7 +48,6 @@ def batch(
         records=len(records),
         record_bytes=0,
         next_offset=next_offset,
-        timestamp_ms=1000 + next_offset,
         at_end=at_end,
         known_end=known_end,
     )
@@ -62,7 +61,7 @@ def test_batch_is_applied_with_the_position_after_it(replica: Replica, store: St
     assert store.position is not None
     assert list(store.position.changelogs) == [CHANGELOG]
     assert replica.position == store.position.changelogs[CHANGELOG]
-    assert (replica.position.offset, replica.position.timestamp_ms) == (5, 1005)
+    assert replica.position.offset == 5
     assert replica.offset == 5
     assert replica.meter.records == 4
 
@@ -333,9 +332,9 @@ def test_commit_follows_what_is_applied(begin: int, refused: bool, replica: Repl
 
     if refused:
         with pytest.raises(TopicMismatchError, match=f"begins at offset {begin}, 5 was the end before it"):
-            replica.position_after_commit(begin + 4, 4, 1, foreign_record)
+            replica.position_after_commit(begin + 4, 4, foreign_record)
     else:
-        assert replica.position_after_commit(begin + 4, 4, 1, foreign_record).offset == begin + 4
+        assert replica.position_after_commit(begin + 4, 4, foreign_record).offset == begin + 4
 
 
 def test_topic_of_the_same_name_is_not_the_one_that_was_applied(store: Store) -> None:
@@ -367,7 +366,7 @@ def test_owner_stands_at_the_end_with_each_commit(clock: Clock, store: Store) ->
     replica.apply(batch({b"a": b"1"}, 5, at_end=True))
     for offset in (8, 11):
         clock.sleep_h(20)
-        to = replica.position_after_commit(offset, 3, clock.ms, only_markers)
+        to = replica.position_after_commit(offset, 3, only_markers)
         store.write({"state": [(b"a", b"2")]}, Position().moved(CHANGELOG, to, None))
     clock.sleep_h(1)
 
@@ -530,7 +529,7 @@ OWN = 40
 def committed(replica: Replica, sequence: int, offset: int) -> None:
     """As the owner does: what it wrote itself, up to an offset, is in the store."""
     before = replica.store.position or Position()
-    to = replica.position_after_commit(offset, offset - replica.offset, 1, only_markers)
+    to = replica.position_after_commit(offset, offset - replica.offset, only_markers)
     replica.store.write({"state": ()}, before.moved(CHANGELOG, to, commit_record(sequence, OWN)))
 
 

@@ -11,7 +11,7 @@ CHANGELOG = "orders-state-changelog"
 
 
 def applied(complete_at_ms: int = NOW_MS - HOUR_MS, changelog: str = CHANGELOG) -> Position:
-    at = ChangelogPosition(offset=50, timestamp_ms=NOW_MS - 2 * HOUR_MS, complete_at_ms=complete_at_ms)
+    at = ChangelogPosition(offset=50, complete_at_ms=complete_at_ms)
     return Position(changelogs={changelog: at}, commit=b"commit")
 
 

@@ -21,9 +21,7 @@ def manifest(
     keys: int = 1_000_000,
     **other: Any,
 ) -> Manifest:
-    at = ChangelogPosition(
-        offset=offset, topic_id="topic-id", timestamp_ms=NOW_MS - HOUR_MS, complete_at_ms=complete_at_ms
-    )
+    at = ChangelogPosition(offset=offset, topic_id="topic-id", complete_at_ms=complete_at_ms)
     given: dict[str, Any] = {
         "format": MANIFEST_FORMAT,
         "application_id": "app",

@@ -19,9 +19,7 @@ from airflow_provider.state.store import Store
 
 
 def at(offset: int) -> Position:
-    there = ChangelogPosition(
-        offset=offset, topic_id="topic-id", timestamp_ms=1000 + offset, complete_at_ms=2000 + offset
-    )
+    there = ChangelogPosition(offset=offset, topic_id="topic-id", complete_at_ms=2000 + offset)
     return Position(changelogs={"app-state-changelog": there}, commit=b"commit %d" % offset)
 
 
@@ -81,7 +79,7 @@ def test_position_and_data_are_there_after_reopening(path: Path) -> None:
 
 @pytest.mark.parametrize("commit", [None, b"", b"\x00\xff"], ids=repr)
 def test_any_position_reads_back_the_same(commit: bytes | None) -> None:
-    far = ChangelogPosition(offset=2**40, topic_id="AAAB", timestamp_ms=1, complete_at_ms=2)
+    far = ChangelogPosition(offset=2**40, topic_id="AAAB", complete_at_ms=2)
     position = Position(changelogs={"tést": far, "other": ChangelogPosition(offset=0)}, commit=commit)
 
     assert Position.from_bytes(position.to_bytes()) == position

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from airflow_provider.common.json_codec import from_json, to_json
-from airflow_provider.kafka.column_consumer import is_available
 from airflow_provider.streaming.planner.compiled_job import CompiledJob
 from airflow_provider.streaming.worker.tasks.line import (
     ASK,
@@ -40,9 +39,6 @@ def sources_of_workers(job: CompiledJob, waiting: Collection[int]) -> dict[int, 
     Args:
         waiting: the stages whose rows wait for a table (`stages_before`).
     """
-    if not is_available():
-        log.warning("librdkafka cannot be called from here: Spark reads all sources")
-        return {}
     found = {
         stage.number: WorkerSource(
             topic=source.topic,

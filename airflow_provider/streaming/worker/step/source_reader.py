@@ -104,6 +104,8 @@ class SourceReader:
             columns = self._consumer.read(min([_MOST_RECORDS, *most]), self._timed)
             for event in columns.events:
                 self._take_event(event)
+            # Read again, from where its stores stand.
+            self._leave([task for at in columns.left_out for task in self._read_tasks().get(at, ())])
             found = [of_stage for topic, rows in columns.rows.items() for of_stage in self._of_stages(topic, rows)]
             self._look()
         except KafkaException as error:

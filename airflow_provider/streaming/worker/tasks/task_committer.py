@@ -146,9 +146,8 @@ class TaskCommitter:
         after: list[ChangelogPosition] = []
 
         def follow(ends: Mapping[str, int]) -> None:
-            written, at_ms = len(state) + 1, record.committed_at_ms
             holds_records = self._changelog_holds_records
-            after.append(self._replica.position_after_commit(ends[changelog], written, at_ms, holds_records))
+            after.append(self._replica.position_after_commit(ends[changelog], len(state) + 1, holds_records))
 
         self._writer.commit({changelog: state}, outputs, record, group, letters, spread, to_all, follow)
         self.told = self.told if told is None else told

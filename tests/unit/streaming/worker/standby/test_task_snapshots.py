@@ -36,7 +36,7 @@ class FakeStandby:
         self.path, self.changelog = folder / "0_0" / "state", "app-state-changelog"
         self.job = SimpleNamespace(application_id="app", changelog=STORE.changelog, store=STORE)
         self.reached_end = True
-        at = ChangelogPosition(offset=10, timestamp_ms=1, complete_at_ms=1)
+        at = ChangelogPosition(offset=10, complete_at_ms=1)
         self.position: Position | None = Position(changelogs={"app-state-changelog": at}, commit=b"{}")
         self.checkpoints: list[Path] = []
 

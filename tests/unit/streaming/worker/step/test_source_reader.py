@@ -39,6 +39,8 @@ class Topic:
         self.starts = {1: 0, 2: 0}
         self.stops = {1: 0, 2: 0}
         self.events: list[PartitionEvent] = []
+        self.left_out: set[int] = set()
+        """Of these partitions the next read brings nothing on, although something came."""
         self.consumers: list[MemoryConsumer] = []
         self.brings = True
         self.silent = False
@@ -84,15 +86,16 @@ class MemoryConsumer:
 
     def read(self, most: int, timestamps: Collection[str] = ()) -> Columns:
         events, self.topic.events = self.topic.events, []
+        left_out, self.topic.left_out = self.topic.left_out, set()
         found = list[tuple[int, int]]()
         for number, at in sorted(self.at.items()):
             stop = min(self.topic.stops[number], at + most - len(found)) if self.topic.brings else at
-            found += [(number, offset) for offset in range(at, stop)]
+            found += [(number, offset) for offset in range(at, stop) if number not in left_out]
             self.at[number] = max(at, stop)
         if self.topic.error is not None:
             raise self.topic.error
         rows = {"in": batch(found)} if found else {}
-        return Columns(rows, events, more=len(found) == most)
+        return Columns(rows, events, len(found) == most, {("in", number) for number in left_out})
 
     def close(self) -> None:
         self.closed = True
@@ -358,6 +361,17 @@ def test_brokers_that_are_away_are_waited_for() -> None:
 
     assert not bench.errors
     assert len(bench.topic.consumers) == 1
+
+
+def test_records_behind_passing_trouble_of_a_partition_are_read_again() -> None:
+    bench = Bench()
+    bench.topic.stops = {1: 3, 2: 1}
+    bench.topic.event(1, KafkaError.UNKNOWN)
+    bench.topic.left_out = {1}
+
+    assert bench.read() == [(2, 0)]
+    assert bench.read() == [(1, 0), (1, 1), (1, 2)], "what the client has handed over is not what was processed"
+    assert not bench.errors
 
 
 def test_consumer_to_which_nothing_comes_although_the_log_grows_is_replaced() -> None:
