@@ -169,7 +169,8 @@ class Columns:
             where something is wrong with it.
         events: what was said beside.
         more: whether more may lie ready than was asked for.
-        left_out: partitions of which records came behind what is wrong: who goes on reads them again.
+        left_out: partitions of which records came behind what is wrong: who goes on reads them again. That an end was
+            reached there is not among the events.
     """
 
     rows: Mapping[str, pa.RecordBatch]
@@ -348,6 +349,11 @@ class ColumnConsumer:
                         left_out.add((event.topic, event.partition))
                         taken &= ~behind
             at, pointers = at[taken], pointers[taken]
+            events = [
+                event
+                for event in events
+                if event.error.code() != KafkaError._PARTITION_EOF or (event.topic, event.partition) not in left_out
+            ]
         rows = {}
         while len(at):
             handles = words[at + _AT["rkt"]]

@@ -51,6 +51,8 @@ class Network:
         self.overtaken: dict[tuple[Process, str], Callable[[], object]] = {}
         """By process and kind, what arrives right behind the next request of that kind that the process makes."""
         self.readers: dict[Partition, list[Any]] = {}
+        self.fetch_errors: set[Partition] = set()
+        """Of these the next records come with an error among them, behind which others come."""
         self.late: set[str] = set()
         """The kinds of requests that came late."""
         self.down_until = 0.0

@@ -6,9 +6,10 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from airflow_provider.kafka.column_consumer import BEGINNING, Columns, PartitionEvent
 from airflow_provider.streaming.worker.tasks.line import LineAddress, LineLostError
@@ -25,6 +26,7 @@ _TYPES = {
     "__key": pa.binary(),
 }
 _SCHEMA = pa.schema(list(_TYPES.items()))
+_END: Final = KafkaError._PARTITION_EOF
 
 
 def rows_of(records: list[tuple[int, Record]], source: Any) -> pa.RecordBatch:
@@ -112,17 +114,25 @@ class ColumnConsumer:
         # Who does not wait is woken by what comes, a little at a time.
         some = most if timeout_s else the().random.randint(1, self.most)
         rows: dict[str, list[tuple[int, Record]]] = {}
-        events = []
+        events, wrong, left_out = [], set[Partition](), set[Partition]()
         messages = self._consumer.consume(some, timeout_s)
         for message in messages:
-            if (error := message.error()) is None:
+            at, error = (message.topic(), message.partition()), message.error()
+            if error is None and at in clients.network.fetch_errors and the().random.random() < 0.5:
+                clients.network.fetch_errors.discard(at)
+                wrong.add(at)
+                events.append(PartitionEvent(*at, -1001, KafkaError(KafkaError.UNKNOWN)))
+            if error is None and at in wrong:
+                left_out.add(at)
+            elif error is None:
                 rows.setdefault(message.topic(), []).append((message.partition(), message.record))
             else:
                 events.append(PartitionEvent(message.topic(), message.partition(), message.offset(), error))
+        events = [e for e in events if e.error.code() != _END or (e.topic, e.partition) not in left_out]
         batches = {
             topic: rows_of(sorted(found, key=lambda one: one[0]), sources.get(topic)) for topic, found in rows.items()
         }
-        return Columns(batches, events, more=len(messages) == some)
+        return Columns(batches, events, len(messages) == some, left_out)
 
     def close(self) -> None:
         self._consumer.close()

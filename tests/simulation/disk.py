@@ -115,10 +115,18 @@ class Disk:
             database.families.setdefault(family, {})
         if self._real:
             the().passed("RocksDB opened")
+            self._part_with_lost_folder(path / REAL_FOLDER)
             database.real = RocksDB(path, database.families, anew=database.lost)
             database.lost = False
         process.on_death.append(lambda: self._release(database, process))
         return database
+
+    def _part_with_lost_folder(self, folder: Path) -> None:
+        """Whose folder was removed goes on as the model alone: all share one table of RocksDB's locks, by folder."""
+        for lost in self.databases.values():
+            if lost.real is not None and lost.real.folder == folder:
+                lost.real.close()
+                lost.real = None
 
     @staticmethod
     def _release(database: Database, process: Process) -> None:

@@ -82,6 +82,7 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], tuple[float, ...]]]] = {
     "overtaken": (("produce", "produce", "add", "offsets"), (0.0,)),
     "revoke": (("write changelog", "write sink", "read changelog", "own", "offsets"), (1.0, 4.0, 12.0)),
     "revoke_at": (("fence.before", "fence.done", "fence.done"), (1.0, 4.0, 12.0)),
+    "fetch_error": (("source", "changelog"), (0.0,)),
     "refuse_records": (("changelog", "sink"), (1.0, 4.0)),
     "bad_record": ((), (0.0,)),
     "lose_marker": (("changelog",), (0.0,)),
@@ -194,6 +195,7 @@ class Faults:
         self._armed.clear()
         world.net.fates.clear()
         world.net.overtaken.clear()
+        world.net.fetch_errors.clear()
         now = self._kernel.now
         world.net.down_until = min(world.net.down_until, now)
         world.broker.lose_marker = None
@@ -443,6 +445,11 @@ class Faults:
 
         self._arm(replace(fault, count=1), act)
         self._kill_worker(fault)
+
+    def _fetch_error(self, fault: Fault) -> None:
+        """A broker cannot answer a fetch, says no more than that, and answers the next."""
+        source = (SOURCE, fault.target % self._world.partitions)
+        self._world.net.fetch_errors.add(source if fault.what == "source" else self._changelog(fault))
 
     def _refuse_records(self, fault: Fault) -> None:
         """A topic takes no record: a broker's policy, which a person takes back."""

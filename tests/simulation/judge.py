@@ -347,8 +347,9 @@ class Judge:
             )
 
     def _is_held(self, commit: bytes) -> bool:
-        """Whether a store of the instance that made a commit stands there."""
-        positions = map(_position_of, self._world.disk.of_host(self._world.hosts[commit_of(commit).instance].root))
+        """Whether an open store of the instance that made a commit stands there: not one that was moved aside."""
+        databases = self._world.disk.of_host(self._world.hosts[commit_of(commit).instance].root)
+        positions = [_position_of(of) for of in databases if of.holder is not None and not of.holder.dead]
         return any(position is not None and position.commit == commit for position in positions)
 
     # -- what is answered ----------------------------------------------------------------------------------------

@@ -288,4 +288,18 @@ KEPT: Final = (
         ),
         TINY,
     ),
+    Kept(
+        "BehindTrouble",
+        "torn transaction",
+        3,
+        (Fault(at=0.434, kind="fetch_error", target=5, what="source", count=3),),
+        TINY,
+    ),
+    Kept(
+        "BehindTroubleOfAChangelog",
+        "store is a prefix",
+        9,
+        (Fault(at=0.435, kind="fetch_error", target=10, what="changelog", count=2),),
+        TINY,
+    ),
 )

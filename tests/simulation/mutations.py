@@ -423,6 +423,30 @@ MUTATIONS: Final = (
         faults=("cut_changelog", "cut_in", "pause", "fail_over_by_hand"),
     ),
     Mutation(
+        "BehindTrouble",
+        "records that come behind passing trouble of a partition are read again",
+        (
+            (
+                "airflow_provider.streaming.worker.step.source_reader:SourceReader.read",
+                "for at in columns.left_out for",
+                "for at in () for",
+            ),
+        ),
+        faults=("fetch_error:source",),
+    ),
+    Mutation(
+        "BehindTroubleOfAChangelog",
+        "changes that come behind passing trouble of a changelog are read again",
+        (
+            (
+                "airflow_provider.changelog.reader:ChangelogReader.read",
+                "for partition in columns.left_out:",
+                "for partition in ():",
+            ),
+        ),
+        faults=("fetch_error:changelog",),
+    ),
+    Mutation(
         "AppliedIsReadBack",
         "a store that goes on with its changelog reads the last commit back that it has applied",
         (_NO_READ_BACK,),

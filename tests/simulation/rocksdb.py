@@ -30,7 +30,7 @@ class RocksDB:
     """
 
     def __init__(self, path: Path, held: Families, *, anew: bool) -> None:
-        folder = path / FOLDER
+        self.folder = folder = path / FOLDER
         if anew:
             shutil.rmtree(folder, ignore_errors=True)
         options = rocksdict.Options(raw_mode=True)

@@ -64,6 +64,9 @@ class FakeColumns(FakeConsumer):
                     left_out.add(("c", given[0]))
             elif given.error.code() != KafkaError._PARTITION_EOF:
                 wrong.add(given.partition)
+        events = [
+            e for e in events if e.error.code() != KafkaError._PARTITION_EOF or ("c", e.partition) not in left_out
+        ]
         names = ("__partition", "__offset", "__source_key", "__value")
         types = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
         columns = zip(*(record for number in sorted(rows) for record in rows[number]), strict=True)
@@ -229,7 +232,8 @@ def test_what_comes_behind_passing_trouble_of_a_partition_is_read_again(
     begun: list[Mapping[tuple[str, int], int]] = []
     monkeypatch.setattr(FakeColumns, "assign", lambda _, offsets: begun.append(offsets))
 
-    batches = read(reader, [0], record(0, 5), event(KafkaError.UNKNOWN), record(0, 6))
+    batches = read(reader, [0], record(0, 5), event(KafkaError.UNKNOWN), record(0, 6), end(0, 7))
 
     assert (batches[0].records, batches[0].next_offset, batches[0].error) == (1, 6, None)
+    assert not batches[0].at_end
     assert begun[-1] == {("c", 0): 6}
