@@ -13,7 +13,9 @@ from airflow_provider.changelog.commit_record import COMMIT_KEY
 from airflow_provider.errors import StatefulStreamsError, TopicMismatchError
 
 _SORTED_FROM: Final = 1_000
-"""From so many changes on RocksDB's own sort of what comes sorted saves more than sorting costs here."""
+_SORTED_BYTES: Final = 1_000
+"""From so many changes on, of no more bytes each in the mean, RocksDB's own sort of what comes sorted saves more than
+sorting costs here: of larger ones that would be copying."""
 
 
 @dataclass(kw_only=True)
@@ -90,7 +92,7 @@ class ChangelogBatch:
             batch.uncommitted_from = int(at[behind]) if behind < count else None
             changes = pc.invert(commits)
             keys, values = keys.filter(changes), values.filter(changes)
-        if len(keys) >= _SORTED_FROM:
+        if len(keys) >= _SORTED_FROM and batch.record_bytes <= _SORTED_BYTES * count:
             order = pc.array_sort_indices(keys)
             keys, values = keys.take(order), values.take(order)
         batch.keys, batch.values = keys.to_pylist(), values.to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _FETCH: Final = {
     "fetch.queue.backoff.ms": 5,
     "allow.auto.create.topics": False,
 }
+_REASON_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,11 @@ class ChangelogReader:
         settings = settings or RestoreSettings()
         self._bootstrap = connection.bootstrap_servers
         config = connection.to_client_config() | {"group.id": group, "client.id": f"{group}-changelog-reader"}
-        self._columns = ColumnConsumer(config | _FETCH | settings.to_consumer_config())
         self._errors = ConnectionErrors(connection, logs=False)
         all_written = {"isolation.level": "read_uncommitted", "enable.auto.commit": False, "error_cb": self._errors}
         self.consumer = Consumer(config | all_written)
         """Reads nothing: knows the group, the end of all that is written, and why its connections fail."""
+        self._columns = ColumnConsumer(config | _FETCH | settings.to_consumer_config())
         self._assigned: dict[ChangelogPartition, int] = {}
 
     @property
@@ -135,6 +137,7 @@ class ChangelogReader:
     def _ask(
         self, ask: Callable[[float], tuple[int, int]], partition: ChangelogPartition, timeout_s: float
     ) -> tuple[int, int]:
+        self.consumer.poll(0)
         try:
             low, high = ask_leader(ask, timeout_s)
         except KafkaException as error:
@@ -151,7 +154,7 @@ class ChangelogReader:
                 ) from error
             if (refused := refusal(error.args[0], what)) is not None:
                 raise refused from error
-            self.consumer.poll(0)  # hands over why its connections failed
+            self._find_reason(partition)
             raise self._errors.unreachable(
                 f"No broker of {self._bootstrap} reported the bounds of {partition[0]}[{partition[1]}] within "
                 f"{timeout_s:g} s",
@@ -159,6 +162,14 @@ class ChangelogReader:
                 "check that the brokers answer.",
             ) from error
         return int(low), int(high)
+
+    def _find_reason(self, partition: ChangelogPartition) -> None:
+        """Take note of why connections fail: where none is known, of that to the partition's leader."""
+        self.consumer.poll(0)
+        if not self._errors.known:
+            with contextlib.suppress(KafkaException):
+                self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_REASON_S)
+            self.consumer.poll(0)
 
     def read(
         self, max_records: int, timeout_s: float, before: int | None = None
@@ -172,6 +183,7 @@ class ChangelogReader:
         changelog is gone, `TopicDamagedError` when a record is not what was written, `ConfigurationError` when it may
         not be read.
         """
+        self.consumer.poll(0)  # takes note of why its connections fail, as long as that is new
         columns = self._columns.read(max_records, timeout_s=timeout_s)
         batches = {
             partition: _batch(partition, rows, before)
@@ -212,8 +224,6 @@ class ChangelogReader:
             )
         elif (refused := refusal(error, f"Reading {partition[0]}[{partition[1]}]")) is not None:
             batch.error = refused
-        elif error.fatal():
-            raise KafkaException(error)
         # Anything else passes.
 
     def _position(self, partition: ChangelogPartition, batch: ChangelogBatch) -> int:
@@ -243,6 +253,7 @@ class ChangelogReader:
 
     def close(self) -> None:
         """Leave the cluster."""
+        self._assigned.clear()
         self._columns.close()
         self.consumer.close()
 
@@ -304,7 +315,7 @@ def read_range(
             time.sleep(throttle.wait_s(time.monotonic()))
             found = reader.read(settings.poll_records(record_bytes), _POLL_S, before=end).get(partition)
             now = time.monotonic()
-            if found is None:
+            if found is None or not (found.next_offset or found.at_end or found.error):
                 if now - silent_since > _SILENCE_S:
                     raise BrokerUnreachableError(
                         f"No record of {partition[0]}[{partition[1]}] arrived for {_SILENCE_S:g} s, before offset "

@@ -47,7 +47,8 @@ class Replica:
         self._last_commit = LastCommitRead(store.path, changelog)
         self._at_end_at: float | None = None
         self.end: int | None = None
-        self._last_end: int | None = None
+        self.last_end: int | None = None
+        """Where this reading ends, while nobody else can add to the changelog; None where others can."""
         self._expiry_of: bytes | None = None
         self._expiry_ms: int | None = None
         self._expired_ms: int | None = None
@@ -61,7 +62,7 @@ class Replica:
     def resume(self) -> None:
         """Reading goes on from the store's position: the end has to be reached again."""
         self.reached_end = False
-        self._last_commit.awaited_at = self._last_end = None
+        self._last_commit.awaited_at = self.last_end = None
 
     def expect_end(self, end: int, last: bool = False) -> None:
         """Learn how far this reading goes at least.
@@ -71,7 +72,7 @@ class Replica:
             last: whether nobody else can add to the changelog any more, so that the end is reached there and not
                 before: a partition's new leader may report a lower one for a while.
         """
-        self._last_end = end if last else None
+        self.last_end = end if last else None
         self.await_end(end)
 
     @property
@@ -156,7 +157,7 @@ class Replica:
         read_back = self._last_commit.take(batch, self.store.position)
         seen = self._last_commit.seen(batch, self.store.position)
         # Where the last end is known, no report of it is waited for.
-        at_end = seen and (batch.at_end if self._last_end is None else offset >= self._last_end)
+        at_end = seen and (batch.at_end if self.last_end is None else offset >= self.last_end)
         self.reached_end = at_end
         if at_end:
             self._at_end_at = time.monotonic()

@@ -8,8 +8,12 @@ from typing import Final
 from airflow_provider.errors import ConfigurationError
 
 _MEMTABLES: Final = 4
-# A message in Python's memory, beside its bytes: the object, its key's and its value's headers.
+_COPIES: Final = 2
+"""Of a record in hand: the client's or the column's, and the one that is written."""
 _MESSAGE_OVERHEAD_BYTES: Final = 250
+"""Of a record in Python's memory, beside its bytes."""
+_MAX_READ_BYTES: Final = 512 << 20
+"""Of one read: an Arrow column holds 2 GiB, and records may be larger than of late."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ class RestoreSettings:
         """
         if record_bytes is None:
             return min(self.max_poll_records, 500)
-        fit = self.memory_bytes // 4 / (record_bytes + _MESSAGE_OVERHEAD_BYTES)
+        fit = min(self.memory_bytes // 4, _MAX_READ_BYTES) / (_COPIES * record_bytes + _MESSAGE_OVERHEAD_BYTES)
         if self.max_bytes_per_s is not None:  # not more than a second's worth at once
             fit = min(fit, self.max_bytes_per_s / max(1.0, record_bytes))
         return max(1, min(self.max_poll_records, int(fit)))

@@ -112,9 +112,14 @@ class ConnectionErrors:
             self._logged[reason] = now
             log.warning("no connection to Kafka, tried again without end: %s", self._advice() or reason)
 
+    @property
+    def known(self) -> bool:
+        """Whether a connection failed of late."""
+        return bool(self._last) and time.monotonic() - self._at <= _AGAIN_S
+
     def because(self, otherwise: str) -> str:
         """The newest reason behind what a request said, for an error's text; the latter alone where there is none."""
-        if not self._last or time.monotonic() - self._at > _AGAIN_S:
+        if not self.known:
             return otherwise
         return f"{otherwise}; {self._advice() or self._last}"
 
@@ -133,7 +138,7 @@ class ConnectionErrors:
     def _advice(self) -> str | None:
         """The newest reason with what to do about it; None where there is none, or it speaks for itself."""
         of = self._connection
-        if time.monotonic() - self._at > _AGAIN_S:  # it may have connected since
+        if not self.known:  # it may have connected since
             return None
         if self._refused:
             return (

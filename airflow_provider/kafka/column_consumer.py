@@ -13,6 +13,7 @@ import ctypes
 import functools
 import itertools
 import os
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +38,9 @@ _OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 8
 _INVALID_ARG: Final = KafkaError._INVALID_ARG  # noqa: SLF001
 _TEXT_BYTES: Final = 512
+_LARGE: Final = 4 << 10
+"""Bytes of a record, in the mean, from which a call for each costs less than to copy them once more."""
+_MOST_BYTES: Final = (1 << 31) - 1
 _NEAR: Final = 64 << 10
 """Bytes between two records' that are copied together: more than what lies between those of one fetch."""
 
@@ -192,7 +196,6 @@ class ColumnConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._lib = lib = _library()
-        self._closed = False
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         conf = lib.conf_new()
         for name, value in (dict(config) | {"enable.auto.commit": False, "enable.partition.eof": True}).items():
@@ -200,17 +203,21 @@ class ColumnConsumer:
             if lib.conf_set(conf, name.encode(), as_text.encode(), text, _TEXT_BYTES) != _OK:
                 lib.conf_destroy(conf)
                 raise KafkaException(KafkaError(_INVALID_ARG, text.value.decode()))
-        self._handle = lib.new(_CONSUMER, conf, text, _TEXT_BYTES)
-        if not self._handle:
+        handle = lib.new(_CONSUMER, conf, text, _TEXT_BYTES)
+        if not handle:
             lib.conf_destroy(conf)  # which is the client's once there is one
             raise KafkaException(KafkaError(_INVALID_ARG, text.value.decode()))
-        lib.poll_set_consumer(self._handle)
-        if error := lib.sasl_background_callbacks_enable(self._handle):  # a login without tokens has none
+        lib.poll_set_consumer(handle)
+        if error := lib.sasl_background_callbacks_enable(handle):  # a login without tokens has none
             lib.error_destroy(error)
-        self._queue = lib.queue_get_consumer(self._handle)
-        self._ready, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        lib.queue_io_event_enable(self._queue, self._signal, b"1", 1)
+        self._queue = lib.queue_get_consumer(handle)
+        self._ready, signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        lib.queue_io_event_enable(self._queue, signal, b"1", 1)
         self._pointers: Any = (ctypes.c_void_p * 0)()
+        self._handle = handle
+        # Also where nobody closes it: its threads would stay.
+        self._end = weakref.finalize(self, _end, lib, handle, self._queue, (self._ready, signal))
+        self._end.atexit = False
 
     @property
     def ready(self) -> int:
@@ -244,6 +251,7 @@ class ColumnConsumer:
         Raises:
             KafkaException: nobody answered in time.
         """
+        self._check_open()
         asked = self._list(dict.fromkeys(partitions, offset))
         try:
             if (code := self._lib.offsets_for_times(self._handle, asked, int(timeout_s * 1000))) != _OK:
@@ -275,6 +283,7 @@ class ColumnConsumer:
             timestamps: the topics of whose records the time is wanted: it costs a call for each record.
             timeout_s: how long to wait for so many; by default it is not waited at all.
         """
+        self._check_open()
         self._empty_signal()
         if len(self._pointers) < most:
             self._pointers = (ctypes.c_void_p * most)()
@@ -291,14 +300,12 @@ class ColumnConsumer:
 
     def close(self) -> None:
         """Leave the cluster; a second time changes nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._lib.queue_io_event_enable(self._queue, -1, None, 0)
-        self._lib.queue_destroy(self._queue)
-        self._lib.destroy_flags(self._handle, _NO_CONSUMER_CLOSE)  # there is no group that would have to be left
-        os.close(self._ready)
-        os.close(self._signal)
+        self._end()
+
+    def _check_open(self) -> None:
+        """Refuse to call the library with what it has freed: that would end the process, or worse."""
+        if not self._end.alive:
+            raise RuntimeError("The consumer is closed.")
 
     def _empty_signal(self) -> None:
         """Before what has come is taken: what comes from now on is signalled again."""
@@ -313,6 +320,7 @@ class ColumnConsumer:
         return listed
 
     def _change(self, function: Any, offsets: Mapping[SourcePartition, int]) -> None:
+        self._check_open()
         listed = self._list(offsets)
         try:
             error = function(self._handle, listed)
@@ -324,6 +332,7 @@ class ColumnConsumer:
             raise KafkaException(found)
 
     def _bounds(self, function: Any, at: SourcePartition, *timeout_ms: int) -> tuple[int, int]:
+        self._check_open()
         low, high = ctypes.c_int64(), ctypes.c_int64()
         topic, partition = at
         code = function(self._handle, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high), *timeout_ms)
@@ -386,9 +395,9 @@ class ColumnConsumer:
 
     def _event(self, pointer: int) -> PartitionEvent:
         message = _Message.from_address(pointer)
-        text = ctypes.string_at(message.payload, message.len).decode(errors="replace") if message.payload else ""
+        text = ctypes.string_at(message.payload, message.len).decode(errors="replace") if message.payload else None
         topic = self._topic(message.rkt) if message.rkt else ""
-        return PartitionEvent(topic, message.partition, message.offset, KafkaError(message.err, text))
+        return PartitionEvent(topic, message.partition, message.offset, KafkaError(message.err, text or None))
 
     def _topic(self, handle: int) -> str:
         name: bytes = self._lib.topic_name(handle)
@@ -400,6 +409,14 @@ class _Memory:
 
     def __init__(self, address: int, words: int) -> None:
         self.__array_interface__ = {"data": (address, True), "shape": (words,), "typestr": "<i8", "version": 3}
+
+
+def _end(lib: Any, handle: int, queue: int, pipe: tuple[int, int]) -> None:
+    lib.queue_io_event_enable(queue, -1, None, 0)
+    lib.queue_destroy(queue)
+    lib.destroy_flags(handle, _NO_CONSUMER_CLOSE)  # there is no group that would have to be left
+    for end in pipe:
+        os.close(end)
 
 
 def _words(pointers: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -418,6 +435,8 @@ def _bytes(begins: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> pa.Bina
     if not there.any():
         return pa.nulls(len(begins), pa.binary())
     live, size = (begins, sizes) if there.all() else (begins[there], sizes[there])
+    if int(size.sum()) >= _LARGE * len(live):
+        return _copied_one_by_one(begins, np.where(there, sizes, 0), there)
     order = np.argsort(live, kind="stable")
     starts = live[order]
     ends = starts + size[order]
@@ -431,6 +450,23 @@ def _bytes(begins: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> pa.Bina
     groups = itertools.pairwise([0, *far.tolist(), len(starts)])
     copies = [_copied(starts[begin:end], ends[begin:end], pa.array(np.arange(end - begin))) for begin, end in groups]
     return pa.concat_arrays(copies).take(wanted)
+
+
+def _copied_one_by_one(
+    begins: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any], there: np.ndarray[Any, Any]
+) -> pa.BinaryArray:
+    """The same, of large ones: each is copied once, where Arrow's way copies all of them two or three times."""
+    ends = np.cumsum(sizes)
+    if (total := int(ends[-1])) > _MOST_BYTES:
+        raise pa.ArrowCapacityError(f"{total} bytes were read at once: a column holds {_MOST_BYTES}")
+    copy = pa.allocate_buffer(total)
+    places = (copy.address + ends - sizes).tolist()
+    for to, begin, size in zip(places, begins.tolist(), sizes.tolist(), strict=True):
+        if size:
+            ctypes.memmove(to, begin, size)
+    valid = pa.py_buffer(np.packbits(there, bitorder="little"))
+    offsets = pa.py_buffer(np.concatenate(([0], ends)).astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(begins), [valid, offsets, copy])
 
 
 def _copied(starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any], wanted: pa.Int64Array) -> pa.BinaryArray:

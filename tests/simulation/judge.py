@@ -346,10 +346,13 @@ class Judge:
                 "store is a prefix", f"{path} at {at.offset}, source {source}: {_difference(found, expected)}"
             )
 
-    def _is_held(self, commit: bytes) -> bool:
-        """Whether an open store of the instance that made a commit stands there: not one that was moved aside."""
-        databases = self._world.disk.of_host(self._world.hosts[commit_of(commit).instance].root)
-        positions = [_position_of(of) for of in databases if of.holder is not None and not of.holder.dead]
+    def _is_held(self, commit: bytes, of: TaskId, view: ControlView) -> bool:
+        """Whether a task's store stands there: its owner's that is open, not one that was moved aside."""
+        task = None if view.assignment is None else view.assignment.tasks.get(of)
+        if task is None or task.active is None:
+            return False
+        databases = self._world.disk.of_host(self._world.hosts[task.active].root)
+        positions = [_position_of(one) for one in databases if one.holder is not None and not one.holder.dead]
         return any(position is not None and position.commit == commit for position in positions)
 
     # -- what is answered ----------------------------------------------------------------------------------------
@@ -385,15 +388,19 @@ class Judge:
 
     # -- in the end ----------------------------------------------------------------------------------------------
 
-    def unfinished(self) -> str | None:
-        """What is still to come; None when everything is there."""
+    def unfinished(self, view: ControlView) -> str | None:
+        """What is still to come; None when everything is there.
+
+        Args:
+            view: of the control topics as they are.
+        """
         broker = self._world.broker
         for number, ((topic, partition), changelog) in enumerate(
             zip(self._world.sources, self._world.changelogs, strict=True)
         ):
             source = broker.log((topic, partition), led=False)
             newest, ahead = self._hidden.get(number) or self._newest.get(number), self._ahead.get(number)
-            if ahead is not None and self._is_held(ahead):
+            if ahead is not None and self._is_held(ahead, self._world.job.tasks[number], view):
                 newest = commit_of(ahead)  # by its owner, whom only its next commit tells
             readable = (r.offset for r in reversed(source.records) if r.marker is None and r.state == "committed")
             total, done = next(readable, -1) + 1, 0 if newest is None else newest.sources[topic].offset

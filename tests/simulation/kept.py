@@ -302,4 +302,25 @@ KEPT: Final = (
         (Fault(at=0.435, kind="fetch_error", target=10, what="changelog", count=2),),
         TINY,
     ),
+    Kept(
+        "EndIsGone",
+        "liveness",
+        5000022016295,
+        (
+            Fault(at=0.5, kind="disk_full", target=10, seconds=8.0, count=2),
+            Fault(at=0.7, kind="cut_changelog", target=6, what="changelog", seconds=5.0, count=2),
+        ),
+        TINY,
+    ),
+    Kept(
+        "OwnPatience",
+        "liveness",
+        5000023004928,
+        (
+            Fault(at=1.633, kind="disk_full", target=10, seconds=40.0, count=3),
+            Fault(at=7.26, kind="revoke_at", target=3, what="fence.done", seconds=4.0),
+            Fault(at=7.72, kind="disk_full", target=8, seconds=40.0, count=3),
+        ),
+        LONG,
+    ),
 )

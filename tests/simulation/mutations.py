@@ -447,6 +447,30 @@ MUTATIONS: Final = (
         faults=("fetch_error:changelog",),
     ),
     Mutation(
+        "EndIsGone",
+        "an owner that restores asks again for its end, which a new leader may lack",
+        (
+            (
+                f"{_WORKER}.standby.changelog_follower:ChangelogFollower._begin",
+                "if not self._end_is_gone(task):",
+                "if True:",
+            ),
+        ),
+        faults=("cut_changelog", "disk_full"),
+    ),
+    Mutation(
+        "OwnPatience",
+        "a cause that fails a task for the first time is tried again as soon, however long another one lasted",
+        (
+            (
+                f"{_WORKER}.tasks.task_memory:FailedTasks.note",
+                "known.kind is not kind",
+                "False",
+            ),
+        ),
+        faults=("disk_full", "revoke_at"),
+    ),
+    Mutation(
         "AppliedIsReadBack",
         "a store that goes on with its changelog reads the last commit back that it has applied",
         (_NO_READ_BACK,),

@@ -92,7 +92,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, traced: bool = False, 
         while kernel.failure is None and why is not None and kernel.now < end and kernel.steps < _MOST_STEPS:
             kernel.run(kernel.now + world.size.look_s)
             view = world.view()
-            why = world.judge.unfinished() or world.unsettled(view)
+            why = world.judge.unfinished(view) or world.unsettled(view)
             if why is not None:
                 if world.ends_in_a_reset(view):
                     kernel.passed("a person resets: a transaction was torn and cannot be undone")

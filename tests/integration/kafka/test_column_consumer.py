@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import random
 import select
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,13 @@ def consumer(config: Mapping[str, Any]) -> Iterator[ColumnConsumer]:
     made.close()
 
 
-def written(bootstrap_servers: str, topic: str, records: int, seed: int, **settings: Any) -> None:
+_SIZES: Final = (0, 1, 20, 200, 5_000)
+_LARGE: Final = (0, 1, 5_000, 40_000)
+
+
+def written(
+    bootstrap_servers: str, topic: str, records: int, seed: int, sizes: Sequence[int] = _SIZES, **settings: Any
+) -> None:
     """Records with and without keys and values, of all sizes from none; every fifth transaction is aborted."""
     pick = random.Random(seed)
     producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{topic}-{seed}"} | settings)
@@ -55,7 +62,7 @@ def written(bootstrap_servers: str, topic: str, records: int, seed: int, **setti
     for number in range(0, records, 100):
         producer.begin_transaction()
         for at in range(number, min(records, number + 100)):
-            size = pick.choice((0, 1, 20, 200, 5_000))
+            size = pick.choice(sizes)
             key = pick.choice((None, b"", pick.randbytes(pick.randint(1, 40))))
             value = None if pick.random() < 0.1 else pick.randbytes(size)
             producer.produce(topic, value, key, pick.randrange(PARTITIONS), timestamp=1_700_000_000_000 + at)
@@ -116,7 +123,7 @@ def read_all(consumer: ColumnConsumer, topic: str, most: int) -> list[Row]:
     return found
 
 
-@pytest.mark.parametrize("settings", [{}, {"compression.type": "lz4"}, {"batch.size": 1}])
+@pytest.mark.parametrize("settings", [{}, {"compression.type": "lz4"}, {"batch.size": 1}, {"sizes": _LARGE}])
 def test_columns_are_what_messages_say(
     consumer: ColumnConsumer,
     config: dict[str, Any],
@@ -241,6 +248,36 @@ def test_partition_is_assigned_once(consumer: ColumnConsumer, topic: str) -> Non
         consumer.assign({(topic, 0): 0})
     with pytest.raises(KafkaException, match=topic):
         consumer.unassign([(topic, 2)])
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_use_of_a_closed_one_is_refused_and_one_that_is_dropped_leaves_no_thread(
+    config: dict[str, Any], topic: str
+) -> None:
+    before = _threads()
+    closed = ColumnConsumer(config)
+    closed.close()
+    closed.close()
+    uses: list[Callable[[], object]] = [
+        lambda: closed.read(1),
+        lambda: closed.assign({(topic, 0): 0}),
+        lambda: closed.unassign([(topic, 0)]),
+        lambda: closed.bounds((topic, 0), 1.0),
+        lambda: closed.known_end((topic, 0)),
+        lambda: closed.ends([(topic, 0)], 1.0),
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeError, match="closed"):
+            use()
+
+    dropped = ColumnConsumer(config)
+    assert _threads() > before
+    del dropped
+    gc.collect()
+    wait_until(lambda: _threads() <= before, 10, "the end of its threads")
 
 
 def test_wrong_setting_is_named() -> None:

@@ -33,6 +33,9 @@ class FakeConsumer:
     def __init__(self, _: object) -> None:
         self.given: Sequence[Given] = ()
 
+    def poll(self, timeout_s: float) -> None:
+        """Nothing to say."""
+
     def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
         return self.low, 500
 

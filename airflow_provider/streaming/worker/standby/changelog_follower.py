@@ -21,6 +21,8 @@ _POLL_S = 0.02
 _TOUCH_TIMEOUT_S = 1.0
 _OPEN_TRANSACTION_S = 10.0
 """For how long an owner waits in silence for the end of a transaction that is not its own."""
+_SILENCE_S = 5.0
+"""After so long without a record an owner asks whether the end that it reads to is still there."""
 
 
 class ChangelogFollower:
@@ -50,6 +52,7 @@ class ChangelogFollower:
         self._throttle = Throttle(restore.max_bytes_per_s)
         self._record_bytes: float | None = None
         self._blocked_since: dict[TaskId, float] = {}
+        self._heard_at: dict[TaskId, float] = {}
 
     def follow(self, until: float) -> None:
         """Apply what the changelogs hold; returns once all is applied.
@@ -77,14 +80,29 @@ class ChangelogFollower:
         return [t for t in self._tasks.values() if t.state in (TaskState.FOLLOWING, TaskState.RESTORING)]
 
     def _begin(self, task: Task) -> None:
-        """Begin to read where the store stands, if the task is not read yet."""
+        """Begin to read where the store stands, if the task is not read yet, or the end that it reads to is gone."""
         if task.changelog_partition in self._reader.assigned:
-            return
+            if not self._end_is_gone(task):
+                return
+            self._reader.remove(task.changelog_partition)
+        self._heard_at[task.id] = time.monotonic()
         if task.state is TaskState.FOLLOWING:
             bounds = self._reader.bounds(task.changelog_partition, task.replica.offset)
             self._reader.add(task.changelog_partition, task.resume(bounds))
         elif task.state is TaskState.RESTORING:
             self._begin_as_owner(task)
+
+    def _end_is_gone(self, task: Task) -> bool:
+        """Whether a new leader lacks what an owner reads to, so that it never comes; asked where nothing comes."""
+        last_end, now = task.replica.last_end, time.monotonic()
+        if task.state is not TaskState.RESTORING or last_end is None or now - self._heard_at[task.id] < _SILENCE_S:
+            return False
+        self._heard_at[task.id] = now
+        with contextlib.suppress(BrokerUnreachableError):
+            # A leader says none before it has all that was committed (KIP-207), unlike the end that comes with records.
+            ends = self._reader.ends(task.changelog_partition, timeout_s=_TOUCH_TIMEOUT_S)
+            return ends.end_for(task.replica.offset) < last_end
+        return False
 
     def _begin_as_owner(self, task: Task) -> None:
         """Read up to the end, which is the last: nobody else can add to the changelog any more."""
@@ -137,6 +155,8 @@ class ChangelogFollower:
 
     def _apply(self, partition: ChangelogPartition, batch: ChangelogBatch) -> None:
         task = next(task for task in self._tasks.values() if task.changelog_partition == partition)
+        if batch.records:
+            self._heard_at[task.id] = time.monotonic()
         with self._isolating(task.id):
             task.apply(batch)
             if task.state is TaskState.FAILED:

@@ -231,8 +231,6 @@ class SourceReader:
             for task in tasks:
                 with self._isolating(task):
                     raise stopping
-        elif event.error.fatal():
-            raise KafkaException(event.error)
         # Anything else passes: brokers come back, and a topic that is gone is found by the watch over topics.
 
     def _judge(self, tasks: Sequence[TaskId], at: SourcePartition, fell_back_to: int | None) -> None:

@@ -27,8 +27,9 @@ from airflow_provider.control.records.status import (
     WorkStatus,
 )
 from airflow_provider.control.records.task_state import Role
-from airflow_provider.error_decision import retry_pause_s
+from airflow_provider.error_decision import class_of, retry_pause_s
 from airflow_provider.error_text import error_text
+from airflow_provider.errors import ErrorClass
 from airflow_provider.kafka.partitioners import PARTITIONERS
 from airflow_provider.streaming.operations.stream_time import Lateness, StreamTime
 from airflow_provider.streaming.planner.stage_spec import StageSpec
@@ -203,12 +204,14 @@ class _Failed:
     """A task's last failure.
 
     Args:
-        failures: how many in a row.
+        kind: of the error.
+        failures: how many of its kind in a row: what another cause has used up of its patience is not this one's.
         retry_at: when it is tried again, monotonic seconds; infinite once it was, and where it is not.
         well_at: when it has got past that, unless it fails before.
     """
 
     plan: TaskPlan
+    kind: ErrorClass
     failures: int
     retry_at: float
     well_at: float
@@ -231,11 +234,11 @@ class FailedTasks:
 
     def note(self, plan: TaskPlan, error: Exception) -> None:
         """A task has failed."""
-        known, now = self._known(plan), self._clock()
-        failures = 1 if known is None or now > known.well_at else known.failures + 1
+        known, now, kind = self._known(plan), self._clock(), class_of(error)
+        failures = 1 if known is None or known.kind is not kind or now > known.well_at else known.failures + 1
         pause_s = retry_pause_s(type(error).__name__, failures)
         retry_at = math.inf if pause_s is None else now + pause_s
-        self._failed[plan.task] = _Failed(plan, failures, retry_at, retry_at + max(_WELL_S, 2 * (pause_s or 0.0)))
+        self._failed[plan.task] = _Failed(plan, kind, failures, retry_at, retry_at + max(_WELL_S, 2 * (pause_s or 0.0)))
 
     def note_refused(self, plan: TaskPlan, error: Exception) -> None:
         """A task has failed, and could not be opened: it stays closed."""

@@ -236,6 +236,25 @@ def test_owner_goes_on_where_nothing_but_its_own_commit_is_hidden(bench: Bench, 
     assert bench.state() is TaskState.RUNNING
 
 
+def test_owner_reads_to_the_end_that_is_left_where_a_new_leader_lacks_the_rest(
+    bench: Bench, log: InMemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_elsewhere(log, 0, 1, k=1)
+    end = log.end("app-state-changelog", 0)
+    bench.reader.hidden = (end + 3, end + 3)
+    bench.hold(active(0, 2))
+    bench.follower.follow(0.0)
+    assert bench.state() is TaskState.RESTORING, "the end was there when it was asked for"
+
+    bench.reader.hidden = None
+    bench.follower.follow(0.0)
+    assert bench.state() is TaskState.RESTORING, "records may be on their way"
+    monkeypatch.setattr(changelog_follower, "_SILENCE_S", 0.0)
+    bench.follower.follow(0.0)
+    assert bench.state() is TaskState.RUNNING
+    assert bench.registry.tasks[TaskId(0, 0)].replica.get_many([b"k"]) == [b"1"]
+
+
 def test_standby_follows_what_it_can_read_before_an_open_transaction(bench: Bench, log: InMemoryLog) -> None:
     commit_elsewhere(log, 0, 1, k=1)
     bench.reader.hidden = (2, 7)

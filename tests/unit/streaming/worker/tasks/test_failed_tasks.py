@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.errors import StateError, StoreCorruptedError
+from airflow_provider.error_decision import retry_pause_s
+from airflow_provider.errors import AccessError, StateError, StoreCorruptedError
 from airflow_provider.streaming.worker.tasks.plan import TaskPlan
 from airflow_provider.streaming.worker.tasks.task_memory import FailedTasks
 from tests.unit.streaming.worker.bench import active, standby
@@ -71,3 +72,16 @@ def test_task_that_is_tried_again_is_closed_no_longer() -> None:
 
     assert failed.closed(plan) is None
     assert not failed.take(plan)
+
+
+def test_another_cause_is_not_made_to_wait_for_what_the_one_before_has_used_up() -> None:
+    now, plan = [0.0], standby(0)
+    failed = FailedTasks(lambda: now[0])
+    for _ in range(10):
+        failed.note(plan, StateError("the disk is full"))
+        now[0] += 0.5
+
+    failed.note(plan, AccessError("may not read"))
+
+    now[0] += retry_pause_s("AccessError", 1) or 0.0
+    assert failed.take(plan)
