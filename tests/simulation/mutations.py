@@ -469,6 +469,7 @@ MUTATIONS: Final = (
             ),
         ),
         faults=("disk_full", "revoke_at"),
+        seeds=_LONG,
     ),
     Mutation(
         "AppliedIsReadBack",
