@@ -85,7 +85,6 @@ class ChangelogFollower:
             if not self._end_is_gone(task):
                 return
             self._reader.remove(task.changelog_partition)
-        self._heard_at[task.id] = time.monotonic()
         if task.state is TaskState.FOLLOWING:
             bounds = self._reader.bounds(task.changelog_partition, task.replica.offset)
             self._reader.add(task.changelog_partition, task.resume(bounds))
@@ -106,6 +105,7 @@ class ChangelogFollower:
 
     def _begin_as_owner(self, task: Task) -> None:
         """Read up to the end, which is the last: nobody else can add to the changelog any more."""
+        self._heard_at[task.id] = time.monotonic()
         ends = self._reader.ends(task.changelog_partition)
         if not ends.readable and not task.holds_all_before(ends.written):
             self._wait_for_end(task, ends.stable, ends.written)
