@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -16,7 +15,7 @@ from airflow_provider.changelog.batch import ChangelogBatch
 from airflow_provider.changelog.restore_settings import RestoreSettings, Throttle
 from airflow_provider.errors import BrokerUnreachableError, StatefulStreamsError, StoreOutdatedError, TopicMissingError
 from airflow_provider.kafka.broker_error import ConnectionErrors, ask_leader, damage_at, is_cut, refusal, refused_topic
-from airflow_provider.kafka.column_consumer import ColumnConsumer, PartitionEvent
+from airflow_provider.kafka.column_consumer import ColumnConsumer, PartitionEvent, by_partition
 from airflow_provider.kafka.connection import KafkaConnection
 
 ChangelogPartition = tuple[str, int]
@@ -188,8 +187,8 @@ class ChangelogReader:
         batches = {
             partition: _batch(partition, rows, before)
             for topic, of_topic in columns.rows.items()
-            for partition, rows in _by_partition(topic, of_topic)
-            if partition in self._assigned
+            for number, rows in by_partition(of_topic)
+            if (partition := (topic, number)) in self._assigned
         }
         for event in columns.events:
             partition = event.topic, event.partition
@@ -256,13 +255,6 @@ class ChangelogReader:
         self._assigned.clear()
         self._columns.close()
         self.consumer.close()
-
-
-def _by_partition(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[ChangelogPartition, pa.RecordBatch]]:
-    numbers, begin = rows.column("__partition").to_numpy(), 0
-    for end in [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]:
-        yield (topic, int(numbers[begin])), rows.slice(begin, end - begin)
-        begin = end
 
 
 def _batch(partition: ChangelogPartition, rows: pa.RecordBatch, before: int | None) -> ChangelogBatch:

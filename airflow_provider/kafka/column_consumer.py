@@ -14,7 +14,7 @@ import functools
 import itertools
 import os
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -181,6 +181,14 @@ class Columns:
     events: Sequence[PartitionEvent]
     more: bool
     left_out: Collection[SourcePartition] = ()
+
+
+def by_partition(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The records of a topic, at least one, by their partition, each of which comes once."""
+    numbers, begin = rows.column("__partition").to_numpy(), 0
+    for end in [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]:
+        yield int(numbers[begin]), rows.slice(begin, end - begin)
+        begin = end
 
 
 class ColumnConsumer:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException
@@ -17,7 +16,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.task_state import TaskState
 from airflow_provider.errors import StatefulStreamsError
 from airflow_provider.kafka.broker_error import cut_at, damage_at, refusal
-from airflow_provider.kafka.column_consumer import BEGINNING, PartitionEvent, SourcePartition
+from airflow_provider.kafka.column_consumer import BEGINNING, PartitionEvent, SourcePartition, by_partition
 from airflow_provider.streaming.worker.tasks.kafka_clients import SourceConsumer
 from airflow_provider.streaming.worker.tasks.lost_input import LostInput, LostRecords, lost_input
 from airflow_provider.streaming.worker.tasks.plan import WorkerSource
@@ -120,15 +119,14 @@ class SourceReader:
 
     def handed_on(self, stage: int, rows: pa.RecordBatch, skipped: Collection[TaskId]) -> None:
         """Take note that rows were processed, but for those of some tasks, which are to come again."""
-        numbers, offsets = rows.column("__partition").to_numpy(), rows.column("__offset")
-        for end in [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]:
-            task = TaskId(stage, int(numbers[end - 1]))
+        for number, of_task in by_partition(rows):
+            task = TaskId(stage, number)
             if task not in self._stands:
                 continue
             if task in skipped:
                 self._leave([task])
                 continue
-            following = offsets[end - 1].as_py() + 1
+            following = of_task.column("__offset")[-1].as_py() + 1
             self._stands[task] = max(self._stood.pop(task) or 0, following)
             self._reached[task] = max(self._reached[task], following)
 
