@@ -259,7 +259,6 @@ class ColumnConsumer:
         Raises:
             KafkaException: nobody answered in time.
         """
-        self._check_open()
         asked = self._list(dict.fromkeys(partitions, offset))
         try:
             if (code := self._lib.offsets_for_times(self._handle, asked, int(timeout_s * 1000))) != _OK:
@@ -322,13 +321,13 @@ class ColumnConsumer:
                 os.read(self._ready, 4096)
 
     def _list(self, offsets: Mapping[SourcePartition, int]) -> Any:
+        self._check_open()
         listed = self._lib.topic_partition_list_new(len(offsets))
         for (topic, partition), offset in offsets.items():
             self._lib.topic_partition_list_add(listed, topic.encode(), partition).contents.offset = offset
         return listed
 
     def _change(self, function: Any, offsets: Mapping[SourcePartition, int]) -> None:
-        self._check_open()
         listed = self._list(offsets)
         try:
             error = function(self._handle, listed)
