@@ -33,6 +33,7 @@ _FETCH: Final = {
     "allow.auto.create.topics": False,
 }
 _REASON_S: Final = 0.5
+"""For so long a leader is asked only to learn why it cannot be reached."""
 
 
 @dataclass(frozen=True)
