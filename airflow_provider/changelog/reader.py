@@ -78,7 +78,8 @@ class ChangelogReader:
         all_written = {"isolation.level": "read_uncommitted", "enable.auto.commit": False, "error_cb": self._errors}
         self.consumer = Consumer(config | all_written)
         """Reads nothing: knows the group, the end of all that is written, and why its connections fail."""
-        self._columns = ColumnConsumer(config | _FETCH | settings.to_consumer_config())
+        self._config = config | _FETCH | settings.to_consumer_config()
+        self._columns = ColumnConsumer(self._config)
         self._assigned: dict[ChangelogPartition, int] = {}
 
     @property
@@ -144,6 +145,7 @@ class ChangelogReader:
             what = f"Reading {partition[0]}[{partition[1]}]"
             if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                 if (refused := refused_topic(self.consumer, partition[0], what, timeout_s)) is not None:
+                    self._begin_anew()
                     raise refused from error
                 raise TopicMissingError(
                     f"Changelog {partition[0]}[{partition[1]}] does not exist. If the application never ran, run "
@@ -162,6 +164,13 @@ class ChangelogReader:
                 "check that the brokers answer.",
             ) from error
         return int(low), int(high)
+
+    def _begin_anew(self) -> None:
+        """Read with another client: one that may not see a topic says for 15 min that there is none."""
+        self._columns.close()
+        self._columns = ColumnConsumer(self._config)
+        if self._assigned:
+            self._columns.assign(self._assigned)
 
     def _find_reason(self, partition: ChangelogPartition) -> None:
         """Take note of why connections fail: where none is known, of that to the partition's leader."""

@@ -137,14 +137,14 @@ def test_task_that_lacks_a_right_fails_and_is_held(
     assert outputs_by_key(sink) == expected_outputs(BEFORE)
 
 
-def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so(
+def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so_until_it_may(
     application: Application, guarded: GuardedBroker
 ) -> None:
     i2 = dataclasses.replace(application, connection=guarded.user).instance("i2")
     plan = i2.plan(standby(0), budget_s=0.5)
     with closing(Slot(plan)) as slot:
         wait_until(lambda: the_only(slot.call(plan, (), False)).lag_records == 0, 30.0, "it to be warm")
-        guarded.deny(ResourceType.TOPIC, application.changelog, AclOperation.READ)
+        rule = guarded.deny(ResourceType.TOPIC, application.changelog, AclOperation.READ)
         owner = application.instance("i1").plan(active(0, 2))
         with closing(Slot(owner)) as active_slot:
             active_slot.call(owner, (), False)
@@ -154,6 +154,8 @@ def test_warm_standby_that_may_not_read_its_changelog_any_more_says_so(
             return the_only(slot.call(plan, (), False)).error
 
         error = wait_until(said, 30.0, "the standby to say so")
+        guarded.allow_again(rule)
+        wait_until(lambda: the_only(slot.call(plan, (), False)).lag_records == 0, 60.0, "it to be warm again")
     assert f"{application.changelog}[0] is not authorized" in str(error)
 
 
