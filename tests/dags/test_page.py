@@ -233,22 +233,24 @@ def test_application_that_was_not_deployed_says_so_with_the_step(stage: Stage) -
 
 @pytest.mark.long
 def test_page_says_through_a_failover_what_the_topics_say(stage: Stage) -> None:
-    before = wait_until(lambda: details(stage)["application"].get("generation"), 30, "more than the card", poll_s=0.2)
-    stage.kill_instance(next(name for name in stage.running() if name in stage.actives()))
-
     def word() -> str:
         return str(details(stage)["application"]["word"])
 
-    wait_until(lambda: word() == "standing still", 30, "it to be red", poll_s=0.2)
+    before = wait_until(lambda: details(stage)["application"].get("generation"), 30, "more than the card", poll_s=0.2)
+    wait_until(lambda: word() == "safe", 60, "it to be safe", poll_s=0.2)
+    stage.kill_instance(next(name for name in stage.running() if name in stage.actives()))
+
+    # It is red for less than a second, and lacks its standbys for longer: the page looks once a second.
+    wait_until(lambda: word() != "safe", 30, "it to be safe no more", poll_s=0.2)
     wait_until(lambda: details(stage)["timeline"], 120, "the failover on the time line", poll_s=0.3)
     wait_until(lambda: stage.is_whole() and word() == "safe", 300, "it to be whole", poll_s=0.5)
 
     def both() -> tuple[Any, ControlView] | None:
         view, found = stage.view(), details(stage)  # the page looks once a second
         same = view.assignment is not None and view.assignment.generation == found["application"]["generation"]
-        return (found, view) if same else None
+        return (found, view) if same and found["timeline"][0]["outcome"] != "open" else None
 
-    agreed = wait_until(both, 10, "the page to have read the newest generation", poll_s=0.5)
+    agreed = wait_until(both, 60, "the page to have read the newest generation and the failover's end", poll_s=0.5)
     assert agreed is not None
     found, view = agreed
     assert view.assignment is not None

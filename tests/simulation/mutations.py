@@ -247,8 +247,8 @@ MUTATIONS: Final = (
         (
             (
                 "airflow_provider.changelog.reader:ChangelogReader.__init__",
-                "ColumnConsumer(config | _FETCH |",
-                "ColumnConsumer(config | _FETCH | {'isolation.level': 'read_uncommitted'} |",
+                "config | _FETCH |",
+                "config | _FETCH | {'isolation.level': 'read_uncommitted'} |",
             ),
         ),
         faults=(

@@ -46,7 +46,9 @@ def test_store_in_memory_fails_over_and_becomes_one_in_rocksdb_and_each_order_co
     accounts.check(300)
     accounts.wait(accounts.settled, "the standbys to follow")
     assert kinds(accounts, "i1", "i2") == {"memory"}
-    assert all(task.memory_bytes for name in ("i1", "i2") for task in accounts.status(name).tasks)
+    accounts.wait(
+        lambda: all(task.memory_bytes for name in ("i1", "i2") for task in accounts.status(name).tasks), "their memory"
+    )
     assert not list(accounts.folder.glob("i?/*/*/rocksdb/CURRENT"))
 
     # A worker dies with all that it held.
