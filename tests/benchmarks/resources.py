@@ -13,9 +13,9 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import psutil
 
@@ -31,6 +31,8 @@ _APPLICATION: Final = "resources"
 _CUSTOMERS_A_TASK: Final = 50
 _SETTLE_S: Final = 20.0
 _HEARTBEATS_S: Final = 20.0
+T = TypeVar("T")
+
 _FIGURES: Final = ("processes", "threads", "clients", "handles", "sockets", "MB")
 
 
@@ -44,17 +46,25 @@ def held(pid: int) -> dict[str, collections.Counter[str]]:
     for process in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error, OSError):
             folder = Path(f"/proc/{process.pid}")
-            names = [(task / "comm").read_text().strip() for task in (folder / "task").iterdir()]
-            links = [link.readlink().name for link in (folder / "fd").iterdir() if link.is_symlink()]
+            names = [name for task in (folder / "task").iterdir() if (name := _known(task.joinpath("comm").read_text))]
+            links = [link for file in (folder / "fd").iterdir() if (link := _known(file.readlink))]
             found[kind_of(process)].update(
                 processes=1,
                 threads=len(names),
-                clients=names.count("rdk:main"),
+                clients=names.count("rdk:main\n"),
                 handles=len(links),
-                sockets=sum(link.startswith("socket:") for link in links),
+                sockets=sum(link.name.startswith("socket:") for link in links),
                 MB=process.memory_info().rss >> 20,
             )
     return found
+
+
+def _known(read: Callable[[], T]) -> T | None:
+    """None of a thread or a file that ends meanwhile."""
+    try:
+        return read()
+    except OSError:
+        return None
 
 
 def table(found: Mapping[str, Mapping[str, int]]) -> str:
