@@ -11,6 +11,7 @@ import msgspec
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "plots"  # the same figures come to the same file
+matplotlib.rcParams["svg.fonttype"] = "none"  # words as words, not as outlines of their letters
 
 from matplotlib import pyplot  # noqa: E402 - which has to know first that there is no screen
 
