@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -104,6 +105,33 @@ def test_aborted_records_are_nothing_to_read(ends: SourceEnds, produce: Callable
     produce(20, "aborted")
 
     assert lag(ends, 3) == (0, 0)
+
+
+def test_many_partitions_are_looked_at_in_the_time_of_one(bootstrap_servers: str, application_id: str) -> None:
+    topic, partitions = f"{application_id}-wide", 40
+    connection = KafkaConnection(bootstrap_servers)
+    TopicAdmin(connection).ensure([TopicSpec(name=topic, partitions=partitions)])
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(20.0)
+    producer.begin_transaction()
+    for partition in range(partitions):
+        producer.produce(topic, "order", partition=partition)
+    producer.commit_transaction(20.0)
+
+    with closing(SourceEnds(connection, topic)) as ends:
+        everything = dict.fromkeys(range(partitions), 0)
+        wait_until(lambda: {end.end for end in ends.look(everything).values()} == {2}, 60.0, "the markers")
+
+        def took_s(offsets: Mapping[int, int | None]) -> float:
+            assert {end.lag_records(1) for end in ends.look(offsets).values()} == {1}, "it is looked for next"
+            begun = time.monotonic()
+            assert {end.lag_records(1) for end in ends.look(offsets).values()} == {0}
+            return time.monotonic() - begun
+
+        of_one = took_s({0: 1})
+        of_others = took_s(dict.fromkeys(range(1, partitions), 1))
+
+    assert of_others < 8 * max(of_one, 0.1)
 
 
 def test_open_transaction_is_counted_apart(ends: SourceEnds, produce: Callable[[int, str], None]) -> None:

@@ -64,7 +64,8 @@ class SourceEnds:
 
     A transaction's marker has an offset too, and so has what was aborted: behind the last record of a transactional
     producer there is always a difference. Where a position has not moved between two looks, the partition is
-    therefore read from there on, until one record or the end is seen.
+    therefore read from there on, until one record or the end is seen: all such at once, because a task whose records
+    have not been looked for seems to stand still.
 
     Not safe for several threads. Close it.
     """
@@ -83,6 +84,9 @@ class SourceEnds:
                 "enable.partition.eof": True,
                 "fetch.message.max.bytes": _PROBE_BYTES,
                 "queued.min.messages": 1,
+                # By default what is assigned waits half a second for other fetches, and a second where something came.
+                "fetch.wait.max.ms": 20,
+                "fetch.queue.backoff.ms": 5,
                 "allow.auto.create.topics": False,
             }
         )
@@ -111,38 +115,51 @@ class SourceEnds:
         high = self._list(offsets, latest, IsolationLevel.READ_UNCOMMITTED)
         unknown = [partition for partition, offset in offsets.items() if offset is None]
         begins = self._list(unknown, earliest, IsolationLevel.READ_UNCOMMITTED) if unknown else {}
-        found: dict[int, SourceEnd] = {}
+        starts = dict[int, int]()
         for partition, offset in offsets.items():
             start = begins.get(partition, 0) if offset is None else offset
             empty_from, empty_to = self._empty.get(partition, (0, 0))
-            if empty_from <= start < empty_to:
-                start = empty_to
-            stands = partition in self._asked and self._asked[partition] == offset
-            if stands and start < ends[partition] and self._sure.get(partition) != start:
-                start = self._read_on(partition, start)
-            found[partition] = SourceEnd(ends[partition], start, max(0, high[partition] - ends[partition]))
+            starts[partition] = empty_to if empty_from <= start < empty_to else start
+        unsure = {
+            partition: start
+            for partition, start in starts.items()
+            if partition in self._asked
+            and self._asked[partition] == offsets[partition]
+            and start < ends[partition]
+            and self._sure.get(partition) != start
+        }
+        starts |= self._read_on(unsure)
         self._asked = dict(offsets)
-        return found
+        return {
+            partition: SourceEnd(ends[partition], start, max(0, high[partition] - ends[partition]))
+            for partition, start in starts.items()
+        }
 
-    def _read_on(self, partition: int, start: int) -> int:
-        """Where what can be read begins: at the first record, or at the end; no answer in time leaves it at `start`."""
-        self._consumer.assign([TopicPartition(self._topic, partition, start)])
+    def _read_on(self, starts: Mapping[int, int]) -> Mapping[int, int]:
+        """By partition, where what can be read begins: at the first record, or at the end.
+
+        Returns:
+            Those of which an answer came in time.
+        """
+        found = dict[int, int]()
+        if not starts:
+            return found
+        self._consumer.assign([TopicPartition(self._topic, *at) for at in starts.items()])
         deadline = time.monotonic() + _PROBE_S
         try:
-            while time.monotonic() < deadline:
-                message = self._consumer.poll(0.5)
-                if message is None:
+            while len(found) < len(starts) and (left_s := deadline - time.monotonic()) > 0:
+                message = self._consumer.poll(left_s)
+                partition = None if message is None else message.partition()
+                if message is None or partition is None or partition in found or partition not in starts:
                     continue
-                error = message.error()
+                start, error = starts[partition], message.error()
                 if error is None:
-                    self._sure[partition] = start
-                    return start
-                if error.code() == KafkaError._PARTITION_EOF:
+                    self._sure[partition] = found[partition] = start
+                elif error.code() == KafkaError._PARTITION_EOF:
                     empty_from, empty_to = self._empty.get(partition, (start, start))
-                    reached = int(message.offset() or start)
-                    self._empty[partition] = (empty_from if empty_to == start else start, reached)
-                    return reached
-            return start
+                    found[partition] = int(message.offset() or start)
+                    self._empty[partition] = (empty_from if empty_to == start else start, found[partition])
+            return found
         finally:
             self._consumer.unassign()
 
