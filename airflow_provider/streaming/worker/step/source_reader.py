@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 
 _MOST_RECORDS: Final = 400_000
 """Of a micro-batch: so many that the commit is no more of its cost, and so few that a failover repeats little."""
+_MOST_BYTES: Final = 128 << 20
+"""Of a micro-batch, as far as its records are as large as those before: so much is in a worker's memory some times."""
+_UNKNOWN_BYTES: Final = 32 << 10
+"""What a record is taken for before one was read."""
 _LOOK_EVERY_S: Final = 5.0
 _LOOK_TIMEOUT_S: Final = 1.0
 _UNSURE: Final = -1
@@ -65,6 +69,8 @@ class SourceReader:
             self._stages_of.setdefault(source.topic, []).append(stage)
         self._timed = frozenset(source.topic for source in sources.values() if source.timestamps)
         self._consumer: SourceConsumer | None = None
+        self._record_bytes: float = _UNKNOWN_BYTES
+        """What a record was in the last read, in the mean."""
         self._stands: dict[TaskId, int | None] = {}
         """By task that is read, the source offset at which its store stands if all that was handed on is in it.
 
@@ -99,8 +105,10 @@ class SourceReader:
             self._align({task for task in of if self._runs(task)})
             if self._consumer is None or not self._stands:
                 return [], False
-            most = [source.most_records for source in self._sources.values() if source.most_records is not None]
-            columns = self._consumer.read(min([_MOST_RECORDS, *most]), self._timed)
+            columns = self._consumer.read(self._most(), self._timed)
+            if columns.rows:
+                read = columns.rows.values()
+                self._record_bytes = sum(rows.nbytes for rows in read) / sum(rows.num_rows for rows in read)
             for event in columns.events:
                 self._take_event(event)
             # Read again, from where its stores stand.
@@ -133,6 +141,11 @@ class SourceReader:
     def close(self) -> None:
         """Read nothing more."""
         self._drop_consumer()
+
+    def _most(self) -> int:
+        """How many records are read at once."""
+        wanted = [source.most_records for source in self._sources.values() if source.most_records is not None]
+        return min([_MOST_RECORDS, max(1, int(_MOST_BYTES / self._record_bytes)), *wanted])
 
     def _of_stages(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of each stage that reads a topic; what becomes of them is unknown from now on."""

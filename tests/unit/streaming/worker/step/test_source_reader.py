@@ -43,6 +43,7 @@ class Topic:
         """Of these partitions the next read brings nothing on, although something came."""
         self.consumers: list[MemoryConsumer] = []
         self.brings = True
+        self.value = b""
         self.silent = False
         """No broker says where a log begins or ends."""
         self.error: BaseException | None = None
@@ -94,18 +95,19 @@ class MemoryConsumer:
             self.at[number] = max(at, stop)
         if self.topic.error is not None:
             raise self.topic.error
-        rows = {"in": batch(found)} if found else {}
+        rows = {"in": batch(found, self.topic.value)} if found else {}
         return Columns(rows, events, len(found) == most, {("in", number) for number in left_out})
 
     def close(self) -> None:
         self.closed = True
 
 
-def batch(records: list[tuple[int, int]]) -> pa.RecordBatch:
+def batch(records: list[tuple[int, int]], value: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             "__partition": pa.array([number for number, _ in records], pa.int32()),
             "__offset": pa.array([offset for _, offset in records], pa.int64()),
+            "__value": pa.array([value for _ in records], pa.binary()),
         }
     )
 
@@ -163,6 +165,19 @@ def test_each_task_is_read_from_where_its_store_stands() -> None:
     bench.topic.stops = {1: 4, 2: 2}
     assert bench.read() == [(1, 3)]
     assert bench.topic.consumers[0].assigned == [{1: BEGINNING, 2: 1}], "it went on reading"
+
+
+def test_the_larger_the_records_the_fewer_are_read_at_once() -> None:
+    bench = Bench()
+    bench.topic.stops, bench.topic.value = {1: 3, 2: 0}, b"x" * (3 << 20)
+
+    assert len(bench.read()) == 3
+    bench.topic.stops = {1: 1_000, 2: 0}
+    read = bench.read()
+    assert (20 < len(read) < 50, bench.more) == (True, True)
+    while bench.more:
+        read += bench.read()
+    assert read == [(1, offset) for offset in range(3, 1_000)]
 
 
 def test_only_tasks_that_run_are_read() -> None:
