@@ -275,6 +275,8 @@ class _Reader:
 
     def _path(self, node: Any) -> Expression:
         """A column, or a field of one."""
+        if any(part.key != "identifier" for part in node.parts):
+            raise LeftToSparkError(f"{node.sql('spark')!r}, a field of what is no column")
         name, *fields = [part.name for part in node.parts]
         found: Expression = Column(name, self._kinds.get(name, NULL))
         for field in fields:
@@ -538,6 +540,7 @@ _READ: Final[Mapping[str, tuple[frozenset[str], Callable[[_Reader, Any], Express
     for names, known, make in (
         ("Paren", "this", _Reader.paren),
         ("Column", "this table db catalog", _Reader.column),
+        ("Dot", "this expression", _Reader.column),  # a path of more than four names
         ("Literal", "this is_string", _Reader.literal),
         ("Boolean", "this", _Reader.truth),
         ("Null", "", _Reader.null),

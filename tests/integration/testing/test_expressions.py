@@ -383,12 +383,14 @@ def test_deletions_of_a_stream_of_changes_and_typed_keys_are_those_that_spark_ma
 
 @pytest.mark.usefixtures("spark")
 def test_structs_and_days_are_those_that_spark_makes() -> None:
-    inner = "STRUCT<city: STRING, since: DATE, at: TIMESTAMP, geo: STRUCT<lat: DOUBLE, price: DECIMAL(5,2)>>"
+    geo = "STRUCT<lat: DOUBLE, price: DECIMAL(5,2), a: STRUCT<b: STRUCT<n: INT>>>"
+    inner = f"STRUCT<city: STRING, since: DATE, at: TIMESTAMP, geo: {geo}>"
     schema = f"word STRING, at TIMESTAMP, home {inner}, away {inner}"
     homes: list[Any] = [
         None, {}, {"city": "Graz", "since": "2024-02-29", "at": "2026-01-01 10:00:00", "geo": {"lat": 1.5, "price": 1}},
         {"city": "x", "geo": None, "at": "+10000-01-01 00:00:00"}, {"since": "1969"}, {"geo": {"price": -0.05}}, [],
         "x", {"city": 5}, {"since": "2026-13"}, {"at": "10:00"}, {"geo": {"lat": True}}, {"geo": {"price": "1,5"}},
+        {"geo": {"a": {"b": {"n": 7}}}}, {"geo": {"a": {"b": None}}}, {"geo": {"a": {"b": {"n": -1}}}},
     ]  # fmt: skip
     times = ["2026-01-31 23:59:59.9", "1969-12-31 12:00:00", None]
     given: list[bytes | None] = [
@@ -402,6 +404,7 @@ def test_structs_and_days_are_those_that_spark_makes() -> None:
         WithColumn("day", "coalesce(to_date(at), away.since)"),
         WithColumn("month", "date_trunc('MONTH', at)"),
         WithColumn("share", "home.geo.price / 0.3"),
+        WithColumn("deep", "home.geo.a.b.n + 1"),
         Select((Selected("*", ()), Selected("home", ("again",)), Selected("away.geo.lat", ("lat",)))),
         CompositeKey("day,month", ("day", "month")),
         Filter("day >= DATE '1969-01-01' OR day IS NULL", "early"),

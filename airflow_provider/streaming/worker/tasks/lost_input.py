@@ -53,7 +53,8 @@ class LostInput:
         if self.fell_back:
             return InputLostError(
                 f"{topic}[{partition}] ends at offset {self.begin}, and the task has processed the records before "
-                f"offset {self.end}: its end fell back, by an unclean leader election or the loss of a broker's disk. "
+                f"offset {self.end}: its end fell back, by an unclean leader election, the loss of a broker's disk, or "
+                "because the topic was deleted and created again. "
                 f"What is written to the offsets {self.begin} to {self.end - 1} now ({self.records} records at the "
                 "most) would be skipped. To go on without them, deploy the job with on_data_loss('continue'): they are "
                 "counted in the task's status. Otherwise reset the application. Then set "
