@@ -78,8 +78,8 @@ class ChangelogReader:
         all_written = {"isolation.level": "read_uncommitted", "enable.auto.commit": False, "error_cb": self._errors}
         self.consumer = Consumer(config | all_written)
         """Reads nothing: knows the group, the end of all that is written, and why its connections fail."""
-        self._of_columns = config | _FETCH | settings.to_consumer_config()
-        self._columns = ColumnConsumer(self._of_columns)
+        self._columns_config = config | _FETCH | settings.to_consumer_config()
+        self._columns = ColumnConsumer(self._columns_config)
         self._assigned: dict[ChangelogPartition, int] = {}
 
     @property
@@ -168,7 +168,7 @@ class ChangelogReader:
     def _begin_anew(self) -> None:
         """Read with another client: one that may not see a topic says for 15 min that there is none."""
         self._columns.close()
-        self._columns = ColumnConsumer(self._of_columns)
+        self._columns = ColumnConsumer(self._columns_config)
         if self._assigned:
             self._columns.assign(self._assigned)
 

@@ -68,6 +68,8 @@ class SourceReader:
         for stage, source in sources.items():
             self._stages_of.setdefault(source.topic, []).append(stage)
         self._timed = frozenset(source.topic for source in sources.values() if source.timestamps)
+        wanted = [source.most_records for source in sources.values() if source.most_records is not None]
+        self._most_records = min([_MOST_RECORDS, *wanted])
         self._consumer: SourceConsumer | None = None
         self._record_bytes: float = _UNKNOWN_BYTES
         """What a record was in the last read, in the mean."""
@@ -105,7 +107,8 @@ class SourceReader:
             self._align({task for task in of if self._runs(task)})
             if self._consumer is None or not self._stands:
                 return [], False
-            columns = self._consumer.read(self._most(), self._timed)
+            most = min(self._most_records, max(1, int(_MOST_BYTES / self._record_bytes)))
+            columns = self._consumer.read(most, self._timed)
             if columns.rows:
                 read = columns.rows.values()
                 self._record_bytes = sum(rows.nbytes for rows in read) / sum(rows.num_rows for rows in read)
@@ -141,11 +144,6 @@ class SourceReader:
     def close(self) -> None:
         """Read nothing more."""
         self._drop_consumer()
-
-    def _most(self) -> int:
-        """How many records are read at once."""
-        wanted = [source.most_records for source in self._sources.values() if source.most_records is not None]
-        return min([_MOST_RECORDS, max(1, int(_MOST_BYTES / self._record_bytes)), *wanted])
 
     def _of_stages(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of each stage that reads a topic; what becomes of them is unknown from now on."""
