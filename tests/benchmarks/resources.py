@@ -26,13 +26,13 @@ from airflow_provider.kafka.names import status_topic
 from tests.benchmarks.cluster import broker, instance, kind_of, make_topics
 from tests.benchmarks.orders import SINK, SOURCE, Orders
 
+T = TypeVar("T")
+
 _JOB: Final = Path(__file__).parent / "latency_job.py"
 _APPLICATION: Final = "resources"
 _CUSTOMERS_A_TASK: Final = 50
 _SETTLE_S: Final = 20.0
 _HEARTBEATS_S: Final = 20.0
-T = TypeVar("T")
-
 _FIGURES: Final = ("processes", "threads", "clients", "handles", "sockets", "MB")
 
 

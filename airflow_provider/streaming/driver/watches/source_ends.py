@@ -149,8 +149,10 @@ class SourceEnds:
         try:
             while len(found) < len(starts) and (left_s := deadline - time.monotonic()) > 0:
                 message = self._consumer.poll(left_s)
-                partition = None if message is None else message.partition()
-                if message is None or partition is None or partition in found or partition not in starts:
+                if message is None:
+                    continue
+                partition = message.partition()
+                if partition is None or partition in found or partition not in starts:
                     continue
                 start, error = starts[partition], message.error()
                 if error is None:
