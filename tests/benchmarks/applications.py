@@ -17,11 +17,11 @@ from typing import Final
 import numpy as np
 import psutil
 
+from tests.benchmarks.active_step import TASKS
 from tests.benchmarks.cluster import broker, by_kind, cpu_seconds, instance, make_topics
 from tests.benchmarks.latency import collect, produce
 
 _JOB: Final = Path(__file__).with_name("latency_job.py")
-_TASKS: Final = 4
 
 
 def main() -> None:
@@ -34,24 +34,24 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         connection = stack.enter_context(broker(folder / "kafka"))
-        launchers, threads, latencies = [], [], list[float]()
+        launchers, sources, sinks = list[int](), list[str](), list[str]()
         for number in range(options.applications):
             name = f"app-{number}"
             source, sink = f"{name}-orders", f"{name}-newest"
-            make_topics(connection, name, _TASKS, source, sink)
+            make_topics(connection, name, TASKS, source, sink)
             launched, _ = stack.enter_context(
                 instance(connection, name, _JOB, folder / name, "local[1]", arguments=(source, sink))
             )
             launchers.append(launched.launcher_pid)
+            sources.append(source)
+            sinks.append(sink)
             print(f"{name} runs", flush=True)
-        total = options.settle + options.seconds
-        for number in range(options.applications):
-            ended, topics = threading.Event(), (f"app-{number}-orders", f"app-{number}-newest")
-            load = (connection, options.rate, total, 10_000, ended, topics[0])
-            threads += [
-                threading.Thread(target=produce, args=load, daemon=True),
-                threading.Thread(target=collect, args=(connection, ended, latencies, topics[1]), daemon=True),
-            ]
+        ended, latencies = threading.Event(), list[float]()
+        load = (connection, options.rate, options.settle + options.seconds, 10_000, ended, sources)
+        threads = [
+            threading.Thread(target=produce, args=load, daemon=True),
+            threading.Thread(target=collect, args=(connection, ended, latencies, sinks), daemon=True),
+        ]
         for thread in threads:
             thread.start()
         time.sleep(options.settle)

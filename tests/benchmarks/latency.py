@@ -11,7 +11,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,16 +31,23 @@ def produce(
     seconds: float,
     customers: int,
     ended: threading.Event,
-    topic: str = SOURCE,
+    topics: Sequence[str] = (SOURCE,),
 ) -> None:
-    """Orders at a steady rate, a hundred ticks a second."""
-    producer = Producer(connection.to_client_config() | {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+    """Orders at a steady rate to each of these topics, a hundred ticks a second.
+
+    Idempotent, as a Java producer is: at most five requests under way. A client with no such bound asks a broker that
+    is behind with ever more requests of an order each.
+    """
+    settings = {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000, "enable.idempotence": True}
+    producer = Producer(connection.to_client_config() | settings)
     random = np.random.default_rng(3)
     begun, sent = time.monotonic(), 0
     while (elapsed := time.monotonic() - begun) < seconds:
         keys = [f"customer-{customer:08d}" for customer in random.integers(0, customers, int(elapsed * rate) - sent)]
         at = time.time_ns() // 1_000
-        producer.produce_batch(topic, [{"key": key, "value": f'{{"customer":"{key}","at":{at}}}'} for key in keys])
+        orders = [{"key": key, "value": f'{{"customer":"{key}","at":{at}}}'} for key in keys]
+        for topic in topics:
+            producer.produce_batch(topic, orders)
         sent += len(keys)
         producer.poll(0)
         time.sleep(_TICK_S)
@@ -49,14 +56,17 @@ def produce(
 
 
 def collect(
-    connection: KafkaConnection, ended: threading.Event, found: MutableSequence[float], topic: str = SINK
+    connection: KafkaConnection,
+    ended: threading.Event,
+    found: MutableSequence[float],
+    topics: Sequence[str] = (SINK,),
 ) -> None:
-    """Add the seconds of each output, until none has come for a while after the last order."""
+    """Add the seconds of each output in these topics, until none has come for a while after the last order."""
     consumer = Consumer(
         connection.to_client_config()
         | {"group.id": "latency", "isolation.level": "read_committed", "fetch.wait.max.ms": 5}
     )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(TASKS)])
+    consumer.assign([TopicPartition(topic, partition, 0) for topic in topics for partition in range(TASKS)])
     quiet_since = time.monotonic()
     while not ended.is_set() or time.monotonic() - quiet_since < 3.0:
         for message in consumer.consume(10_000, 0.01):
