@@ -82,8 +82,7 @@ def card(
         "standby_lag_records": max((task.lag_records or 0 for task in copies), default=None),
         "standbys_warm": warm,
         "standbys": wanted,
-        # What nobody answers has no end that could be foretold.
-        "predicted_rto_ms": worst_rto_ms(state.predicted.values()) if state.watched else None,
+        "predicted_rto_ms": worst_rto_ms(state.predicted.values()),
         "predicted_by_default": not any(one.phases.failovers for one in state.predicted.values()),
         "slo_rto_ms": _slo_rto_ms(application),
         "last_drill": _event(application, drills[-1]) if drills else None,

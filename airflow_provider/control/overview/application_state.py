@@ -57,6 +57,8 @@ class ApplicationState:
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
         """By task that has an active instance, what its failure would cost now."""
+        if not self.watched:  # what nobody answers has no end that could be foretold
+            return {}
         living = sorted(name for name, status in self.view.statuses.items() if self._lives(status))
         return predict_rto(self.view, self.history, living)
 

@@ -72,9 +72,13 @@ def test_prediction_goes_by_the_same_silence_as_the_rest() -> None:
     view = whole()
     view.newest_ms = 9_000  # both were heard eight seconds ago, and nobody calls them silent
 
-    predicted = ApplicationState(view).predicted
+    predicted = ApplicationState(view, watched=True).predicted
     assert len(predicted) == 2
     assert all(one.total_ms is not None and one.total_ms < 60_000 for one in predicted.values())
+
+
+def test_nothing_is_predicted_of_a_failure_that_nobody_would_answer() -> None:
+    assert ApplicationState(whole()).predicted == {}
 
 
 def test_timers_of_active_tasks_are_shown_where_there_are_any() -> None:
@@ -102,7 +106,7 @@ def test_stores_that_are_not_in_rocksdb_are_shown_where_there_are_any() -> None:
 
 
 def test_application_that_is_whole_has_no_problem_and_a_line_for_each_copy() -> None:
-    text = state_text(ApplicationState(whole()))
+    text = state_text(ApplicationState(whole(), watched=True))
 
     lines = [line.split() for line in text.splitlines()]
     assert ["a", "running", "1", "0", "h1", "7"] in lines
@@ -298,7 +302,7 @@ def test_nothing_assigned_is_a_problem() -> None:
 
 
 def test_json_has_everything() -> None:
-    found = json.loads(json.dumps(ApplicationState(whole(), {"b"}).to_json()))
+    found = json.loads(json.dumps(ApplicationState(whole(), {"b"}, watched=True).to_json()))
 
     assert found["assignment"]["tasks"]["0_0"]["active"] == "a"
     assert found["instances"]["a"]["tasks"][0]["processed_records"] == 12_345
@@ -328,7 +332,7 @@ def test_watcher_is_named_with_since_when_it_watches() -> None:
 def test_predicted_rto_stands_beside_the_newest_that_was_measured() -> None:
     later = dataclasses.replace(failover(), id="later", tasks=(TaskId(0, 0),), rto=RtoParts(total_ms=2_400))
 
-    state = ApplicationState(whole(), history=[failover(), later])
+    state = ApplicationState(whole(), watched=True, history=[failover(), later])
 
     line = next(line for line in state_text(state).splitlines() if line.startswith("0_0   a"))
     assert line.split()[-4:] == [f"{state.to_json()['predicted_rto_ms']['0_0'] / 1000:.1f}", "s", "2.4", "s"]
