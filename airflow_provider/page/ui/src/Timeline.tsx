@@ -117,7 +117,7 @@ export const Timeline = ({ events: known }: { readonly events: Event[] }) => {
                 w="100%"
               >
                 <span aria-hidden="true">{GLYPHS[event.outcome]}</span>
-                {time(event.at_ms)} {event.kind} {event.cause} {event.instances.join(", ")}: {event.outcome}
+                {time(event.at_ms)} {[event.kind, event.cause, event.instances.join(", ")].filter(Boolean).join(" ")}: {event.outcome}
                 {event.rto_ms === null ? "" : `, output again after ${seconds(event.rto_ms)}`}
               </Button>
               {event.phases_ms.length === 0 ? undefined : <Bar event={event} longestMs={longestMs} />}
