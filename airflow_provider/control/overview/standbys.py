@@ -96,10 +96,13 @@ def missing_standbys(view: ControlView, num_standby_replicas: int, silent: Colle
     instances = sorted(meant.union(view.assignment.instances))
     wanted = min(num_standby_replicas, len(instances) - 1)
     away = [name for name in instances if name in silent or name not in view.statuses or not _runs(view.statuses[name])]
-    if away:
-        why = f"{', '.join(away)} not running: an upgrade or a start may be under way; if none is, run the deploy DAG"
+    why = f"{', '.join(away)} not running" if away else f"{', '.join(instances)} run"
+    if view.unresolved_incidents:
+        why += ", and a failover's repair is not over: where no run of it is under way, run the deploy DAG"
+    elif away:
+        why += ": an upgrade or a start may be under way; if none is, run the deploy DAG"
     else:
-        why = f"{', '.join(instances)} run: run the deploy DAG, or assign"
+        why += ": run the deploy DAG, or assign"
     for task_id, task in view.assignment.tasks.items():
         if len(task.standbys) < wanted:
             has = "no standby is" if not task.standbys else f"{len(task.standbys)} of {wanted} standbys are"

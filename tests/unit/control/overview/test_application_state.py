@@ -211,8 +211,15 @@ def test_incident_is_shown_until_it_is_resolved() -> None:
     assert f"open incidents: {line} no other problems" in " ".join(state_text(ApplicationState(view)).split())
     assert ApplicationState(view).to_json()["open_incidents"] == [line]
 
+    view.assignment = assigned("a", "b a")
+    lacking = "task 0_0: no standby is assigned (a, b run, and a failover's repair is not over: where no run of it is "
+    assert ApplicationState(view).problems == (lacking + "under way, run the deploy DAG)",)
+
     view.incidents[gone.id] = dataclasses.replace(record, resolved_at_ms=9)
     assert ApplicationState(view).open_incidents == ()
+    assert ApplicationState(view).problems == (
+        "task 0_0: no standby is assigned (a, b run: run the deploy DAG, or assign)",
+    )
 
 
 def test_load_that_a_repair_has_still_to_even_out_is_said_although_nothing_is_wrong() -> None:
