@@ -22,10 +22,13 @@ from airflow_provider.control.failover.incident_answer import (
     IncidentEvent,
     IncidentFinder,
     answer_incidents,
+    ended_holds,
     is_due,
     task_failed_at_ms,
 )
 from airflow_provider.control.failover.open_problems import unanswered_problem
+from airflow_provider.control.history.builder import note_history, resolve_incident
+from airflow_provider.control.history.report import new_recoveries
 from airflow_provider.control.records.command import TASK_KILLED, Command, CommandKind
 from airflow_provider.control.records.deployment import InstanceHandle
 from airflow_provider.control.records.incident import (
@@ -33,6 +36,7 @@ from airflow_provider.control.records.incident import (
     WATCHER_INTERVAL_S,
     Incident,
     IncidentKind,
+    IncidentRecord,
     Unanswered,
     Watcher,
 )
@@ -44,7 +48,9 @@ from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.hooks.telemetry import WatcherPushes
 
 if TYPE_CHECKING:
+    from airflow_provider.control.topics.codec import Value
     from airflow_provider.control.topics.follower import ControlFollower
+    from airflow_provider.control.topics.view import ControlView
     from airflow_provider.control.topics.writer import ControlWriter
     from airflow_provider.kafka.connection import KafkaConnection
 
@@ -207,6 +213,9 @@ class IncidentTrigger(BaseEventTrigger):
     that fails is left out, and the watching goes on. The record names what was fired again since no failover took it
     up: for an event whose DAG is stale, Airflow starts no run and tells the trigger nothing.
 
+    It notes when the tasks of an open incident commit again, before later moves hide it (`NotedRecovery`), and marks an
+    incident resolved that moved nothing, once its tasks work again: no repair has anything to do about it.
+
     The event's payload is an `IncidentEvent` as plain values.
 
     Args:
@@ -238,6 +247,7 @@ class IncidentTrigger(BaseEventTrigger):
         self._fired: dict[str, float] = {}
         self._reported: dict[str, tuple[float, Unanswered]] = {}
         self._wrote_at = float("-inf")
+        self._end_holds_at = float("-inf")
         self._not_written = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -289,12 +299,49 @@ class IncidentTrigger(BaseEventTrigger):
                     else:
                         for event in await self._answered(connection, follower):
                             yield TriggerEvent(to_plain(event))
+                        self._note_recoveries(writer, follower.view, began_at_ms)
+                        if (ended := ended_holds(follower.view)) and time.monotonic() >= self._end_holds_at:
+                            await asyncio.to_thread(self._end_holds, writer, follower.view, ended)
                         if (watcher := self._write_that_it_watches(writer, began_at_ms)) is not None:
                             silent_for_s = follower.silent_for_s()
                             pushes.tell(ApplicationFigures(follower.view, silent_for_s, self._timeouts, watcher))
                     await follower.poll(_POLL_S)
             finally:
                 pushes.stop()
+
+    def _note_recoveries(self, writer: ControlWriter, view: ControlView, began_at_ms: int) -> None:
+        """As soon as they are there, without waiting until that is stored."""
+        from confluent_kafka import KafkaException
+
+        for noted in new_recoveries(view, began_at_ms):
+            try:
+                writer.send(noted)
+            except (KafkaException, BufferError) as error:
+                self.log.warning("The recovery from %s could not be noted: %s", noted.incident, error)
+            view.recoveries[noted.incident] = noted
+
+    def _end_holds(self, writer: ControlWriter, view: ControlView, ended: Sequence[IncidentRecord]) -> None:
+        """Mark those resolved whose tasks work again; where that cannot be written, that is tried again later."""
+
+        def write(_: str, *values: Value, timeout_s: float = _ANSWER_S) -> None:
+            for value in values:
+                writer.write(value, timeout_s)
+
+        for record in ended:
+            self.log.info("The tasks of %s work again", record.incident.id)
+            try:
+                resolved = resolve_incident(
+                    record,
+                    view,
+                    at_ms=now_ms(),
+                    note=lambda history: note_history(write, self.application_id, [history], warn=self.log.warning),
+                    write=lambda resolved: write(self.application_id, resolved),
+                )
+            except StatefulStreamsError as error:
+                self.log.warning("%s could not be marked as resolved: %s", record.incident.id, error)
+                self._end_holds_at = time.monotonic() + self.refire_after_s
+                return
+            view.incidents[record.incident.id] = resolved
 
     def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> Watcher | None:
         """Once an interval, without waiting until it is stored.

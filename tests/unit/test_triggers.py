@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
@@ -16,14 +17,14 @@ from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import IncidentEvent
 from airflow_provider.control.records.deployment import InstanceHandle
-from airflow_provider.control.records.incident import WATCHER, Action, IncidentRecord, Watcher
+from airflow_provider.control.records.incident import WATCHER, Action, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.control.waiting.standby import StandbysWarm
 from airflow_provider.errors import AccessError, DeadlineError, InstanceError, StatefulStreamsError
 from airflow_provider.triggers import ControlTrigger, IncidentTrigger, result_of
-from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
+from tests.builders import APPLICATION, active, assigned, ended, instance, standby, view_of
 
 FAILED = instance("a", active(0, state=TaskState.FAILED, error="a call took too long", error_kind="WorkerError"))
 
@@ -56,6 +57,14 @@ class Trigger(IncidentTrigger):
 
     def write(self, writer: Any) -> None:
         self._write_that_it_watches(writer, began_at_ms=7)
+
+    def note_recoveries(self, writer: Any, view: ControlView) -> None:
+        self._note_recoveries(writer, view, began_at_ms=1)
+
+    def end_holds(self, writer: Any, view: ControlView) -> float:
+        """When it may try again."""
+        self._end_holds(writer, view, view.unresolved_incidents)
+        return self._end_holds_at
 
     def waits(self, seconds: float) -> None:
         """As if all that it did had been so long ago."""
@@ -191,13 +200,17 @@ class Writer:
     """Takes records, or refuses them."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.sent: list[Watcher] = []
+        self.sent: list[Any] = []
         self._error = error
 
-    def send(self, watcher: Watcher) -> None:
+    def send(self, value: Any) -> None:
         if self._error is not None:
             raise self._error
-        self.sent.append(watcher)
+        self.sent.append(value)
+
+    def write(self, value: Any, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.send(value)
 
 
 def test_it_writes_that_it_watches_once_an_interval() -> None:
@@ -208,6 +221,45 @@ def test_it_writes_that_it_watches_once_an_interval() -> None:
 
     (watcher,) = writer.sent
     assert (watcher.application_id, watcher.began_at_ms) == (APPLICATION, 7)
+
+
+def test_recovery_is_noted_once_as_soon_as_the_tasks_commit_again() -> None:
+    view = view_of(assigned("b", generation=2), instance("b", active(0, generation=2)))
+    record = IncidentRecord(incident=ended("a", 0), answered_by="run", detected_at_ms=1, decided_at_ms=2, generation=2)
+    view.incidents[record.incident.id] = record
+    trigger, writer = Trigger(APPLICATION), Writer()
+
+    trigger.note_recoveries(writer, view)
+    assert writer.sent == []
+    view.statuses["b"] = instance("b", active(0, generation=2, owned_at_ms=3, first_commit_at_ms=4))
+    for _ in range(2):
+        trigger.note_recoveries(writer, view)
+
+    (noted,) = writer.sent
+    assert (noted.incident, noted.recovery.first_commit_at_ms) == (record.incident.id, 4)
+
+
+def test_hold_whose_task_works_again_is_marked_as_resolved_in_the_history_too() -> None:
+    view = held(view_of(assigned("a"), FAILED))
+    (id_,) = view.incidents
+    trigger, writer = Trigger(APPLICATION), Writer()
+
+    trigger.end_holds(writer, view)
+
+    history, resolved = writer.sent
+    assert (history.id, history.ended_at_ms is not None) == (id_, True)
+    assert (resolved.incident.id, resolved.in_history) == (id_, True)
+    assert view.unresolved_incidents == ()
+
+
+def test_hold_that_cannot_be_marked_as_resolved_is_tried_again_later() -> None:
+    view = held(view_of(assigned("a"), FAILED))
+    trigger = Trigger(APPLICATION)
+
+    later = trigger.end_holds(Writer(AccessError("no right to write")), view)
+
+    assert len(view.unresolved_incidents) == 1
+    assert later > time.monotonic()
 
 
 @pytest.mark.parametrize(

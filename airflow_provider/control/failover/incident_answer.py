@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.decide import FailoverPlan, decide
+from airflow_provider.control.failover.detection import is_open
 from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import WATCHER, Action, Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records.status import InstanceState
+from airflow_provider.control.records.status import InstanceState, Role, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
@@ -257,6 +258,33 @@ def is_due(
     if not waits or view.assignment is None:
         return False
     return _plan(incident, view, view.assignment, candidates, num_standby_replicas, now_ms).assignment is not None
+
+
+def ended_holds(view: ControlView) -> list[IncidentRecord]:
+    """The open incidents that moved nothing, and whose tasks work again: nothing of them is left to repair.
+
+    A person has mended what any owner would have failed at, or the task got on by itself.
+    """
+    assignment = view.assignment
+    return [
+        record
+        for record in view.unresolved_incidents
+        if record.holds
+        and assignment is not None
+        and not is_open(record.incident, assignment, view.statuses, view.heard_at_ms)
+        and all(_works(view, assignment, task_id) for task_id in record.incident.tasks)
+    ]
+
+
+def _works(view: ControlView, assignment: Assignment, task_id: TaskId) -> bool:
+    """Whether a task has committed since its owner has it, or had nothing to; true of one that the job has no more."""
+    if (given := assignment.tasks.get(task_id)) is None:
+        return True
+    status = view.statuses.get(given.active or "")
+    task = None if status is None or not status.state.alive else status.task(task_id)
+    if task is None or (task.role, task.state) != (Role.ACTIVE, TaskState.RUNNING) or task.error is not None:
+        return False
+    return task.generation >= given.active_since and (task.first_commit_at_ms is not None or task.had_no_input)
 
 
 def _plan(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.report import clock_gap, known_recovery, recovery_of
+from airflow_provider.control.history.report import clock_gap, known_recovery
 from airflow_provider.control.records.drill_fault import DrillKind, InjectedFault
 from airflow_provider.control.records.history import (
     HistoryKind,
@@ -236,7 +236,7 @@ def resolve_incident(
     """
     found = record
     if record.resolved_at_ms is None:
-        record = dataclasses.replace(record, resolved_at_ms=at_ms, recovery=recovery_of(record, view))
+        record = dataclasses.replace(record, resolved_at_ms=at_ms, recovery=known_recovery(record, view))
     # First the history: what says that it is there can be forgotten.
     if note(failover_record(record, known_recovery(record, view), slo_rto_s)):
         record = dataclasses.replace(record, in_history=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from airflow_provider.common.table import number, seconds, table_lines, utc_cell
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.history import CLOCKS_AGREE_MS, HistoryRecord, RtoParts
-from airflow_provider.control.records.incident import IncidentRecord, Recovery
+from airflow_provider.control.records.incident import IncidentRecord, NotedRecovery, Recovery
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
 from airflow_provider.control.topics.view import ControlView
 
@@ -76,8 +77,9 @@ class FailoverReport:
 def report(record: IncidentRecord, view: ControlView) -> FailoverReport:
     """What became of the incident's tasks: as noted when it was resolved, or as of now where that lacks a commit.
 
-    A task that was moved again since, or has input and has not committed any since, leaves the first commit open. One
-    that has had no input since is named, and the others are measured.
+    A task that was moved again since, unless a watcher noted the recovery before, or that has input and has not
+    committed any since, leaves the first commit open. One that has had no input since is named, and the others are
+    measured.
     """
     recovery = known_recovery(record, view)
     began = record.failed_at_ms or record.detected_at_ms
@@ -105,24 +107,60 @@ def report(record: IncidentRecord, view: ControlView) -> FailoverReport:
 def known_recovery(record: IncidentRecord, view: ControlView) -> Recovery:
     """What the owners of the incident's tasks did: as noted, or as of now where nothing, or no commit, was noted."""
     noted = record.recovery
-    return noted if noted is not None and noted.first_commit_at_ms is not None else recovery_of(record, view)
+    if noted is not None and noted.first_commit_at_ms is not None:
+        return noted
+    seen = _seen(record, view)
+    return recovery_of(record, view) if seen is None else seen.recovery
 
 
-def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
-    """What the owners of the incident's tasks did since it was answered; a task that moved again has nothing."""
+def new_recoveries(view: ControlView, watched_since_ms: int) -> list[NotedRecovery]:
+    """Those of open incidents whose tasks have committed again, as long as nothing has noted them.
+
+    Noted as soon as it is so, a recovery is known however the tasks move later. Whatever brought it counts: where an
+    answer had nobody to give a task to, or the next owner failed too before it committed, that is a later answer. Who
+    was not there when the incident was answered cannot tell that from a move for another reason.
+
+    Args:
+        watched_since_ms: since when whoever asks has looked at this again and again, epoch ms.
+    """
+    found = []
+    for record in view.unresolved_incidents:
+        if _seen(record, view) is None:
+            there = record.decided_at_ms >= watched_since_ms
+            recovery = recovery_of(record, view, by_any_answer=there)
+            if recovery.first_commit_at_ms is not None:
+                noted = NotedRecovery(
+                    incident=record.incident.id, decided_at_ms=record.decided_at_ms, recovery=recovery
+                )
+                found.append(noted)
+    return found
+
+
+def _seen(record: IncidentRecord, view: ControlView) -> NotedRecovery | None:
+    seen = view.recoveries.get(record.incident.id)
+    return seen if seen is not None and seen.decided_at_ms == record.decided_at_ms else None
+
+
+def recovery_of(record: IncidentRecord, view: ControlView, *, by_any_answer: bool = False) -> Recovery:
+    """What the owners of the incident's tasks did since it was answered; a task that moved again has nothing.
+
+    Args:
+        by_any_answer: whether one that moved again has what its owner of now did.
+    """
     owners: dict[TaskId, TaskStatus | None] = {}
     ahead_ms: dict[TaskId, int] = {}
     names: dict[TaskId, str] = {}
     for task_id in record.incident.tasks:
         given = view.assignment.tasks.get(task_id) if view.assignment else None
         status = view.statuses.get(given.active) if given and given.active else None
-        task = status.task(task_id) if status else None
-        answered = given is not None and given.active_since <= record.generation
-        owners[task_id] = task if answered and task is not None and task.role is Role.ACTIVE else None
+        answered = given is not None and (by_any_answer or given.active_since <= record.generation)
         names[task_id] = status.instance if status else ""
         ahead_ms[task_id] = _ahead_ms(status, view) if status else 0
+        owners[task_id] = None
+        if answered and given is not None and status is not None:
+            owners[task_id] = _took_over(record, given, status, task_id, ahead_ms[task_id])
     known = [task for task in owners.values() if task is not None]
-    idle = tuple(task.task for task in known if _had_no_input(task))
+    idle = tuple(task.task for task in known if task.had_no_input)
     owned = [None if task is None else _at(task.owned_at_ms, ahead_ms[id]) for id, task in owners.items()]
     busy = [(id, task) for id, task in owners.items() if id not in idle]
     committed = [None if task is None else _at(task.first_commit_at_ms, ahead_ms[id]) for id, task in busy]
@@ -136,10 +174,21 @@ def recovery_of(record: IncidentRecord, view: ControlView) -> Recovery:
     )
 
 
-def _had_no_input(task: TaskStatus) -> bool:
-    """Whether a task that was owned has nothing to commit; what its source holds has to be known for that."""
-    waiting = task.source.lag_records != 0 or task.source.uncommitted_records
-    return task.owned_at_ms is not None and task.first_commit_at_ms is None and not waiting
+def _took_over(
+    record: IncidentRecord, given: TaskAssignment, status: InstanceStatus, task_id: TaskId, ahead_ms: int
+) -> TaskStatus | None:
+    """A task as its owner has it since the failure; None where it has not taken it over since.
+
+    One that nothing else could take stays with the process in which it failed: what that says of its own takeover is
+    older than the failure, until the task is tried again there.
+    """
+    task, incident = status.task(task_id), record.incident
+    if task is None or task.role is not Role.ACTIVE or task.generation < given.active_since:
+        return None
+    if (status.instance, status.incarnation) != (incident.instance, incident.incarnation):
+        return task
+    began_ms = record.failed_at_ms or record.detected_at_ms or record.decided_at_ms
+    return task if (_at(task.owned_at_ms, ahead_ms) or 0) >= began_ms else None
 
 
 def _ahead_ms(status: InstanceStatus, view: ControlView) -> int:

@@ -160,7 +160,7 @@ class Incident:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What the next owners of an incident's tasks did, as of when it was resolved: later moves hide it.
+    """What the next owners of an incident's tasks did, as of when it was noted: later moves hide it.
 
     Args:
         resumed_offsets: by task, the source offset with which its new owner went on.
@@ -183,6 +183,22 @@ class Recovery:
     def restored_records(self) -> int:
         """Changelog records that the new owners replayed before they went on."""
         return sum(restore.records for restore in self.restores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotedRecovery:
+    """What a watcher saw of an incident that is open still; kept in ``<app>-assignment`` under ``recovery/<id>``.
+
+    Apart from the `IncidentRecord`, which runs write: neither can overwrite what the other knows.
+
+    Args:
+        incident: `Incident.id`.
+        decided_at_ms: of the answer: the same incident may be answered again.
+    """
+
+    incident: str
+    decided_at_ms: int
+    recovery: Recovery
 
 
 WATCHER: Final = "watcher/"
@@ -227,6 +243,11 @@ class IncidentRecord:
     def decisions(self) -> tuple[str, ...]:
         """One line of evidence per task."""
         return tuple(map(str, self.plan))
+
+    @property
+    def holds(self) -> bool:
+        """Whether it moved nothing: every task stays where it failed, until a person has mended what is wrong."""
+        return bool(self.plan) and all(one.action is Action.HOLD for one in self.plan)
 
     @property
     def taken_up(self) -> bool:

@@ -236,6 +236,12 @@ class TaskStatus:
         return self.warm and self.error is None
 
     @property
+    def had_no_input(self) -> bool:
+        """Whether its owner has had nothing to commit so far; what its source holds has to be known for that."""
+        waiting = self.source.lag_records != 0 or self.source.uncommitted_records
+        return self.owned_at_ms is not None and self.first_commit_at_ms is None and not waiting
+
+    @property
     def held_standby(self) -> bool:
         """Whether this is a standby copy that has failed: no repair helps."""
         return self.role is Role.STANDBY and self.state is TaskState.FAILED

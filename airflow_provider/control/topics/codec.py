@@ -16,7 +16,7 @@ from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
 from airflow_provider.control.records.history import HistoryRecord, history_key, history_value
-from airflow_provider.control.records.incident import IncidentRecord, Watcher
+from airflow_provider.control.records.incident import IncidentRecord, NotedRecovery, Watcher
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.view import ControlView
@@ -32,6 +32,7 @@ Value = (
     | InstanceStatus
     | Deployment
     | IncidentRecord
+    | NotedRecovery
     | InjectedFault
     | JobDescription
     | Watcher
@@ -45,6 +46,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
     "claim": InstanceStatus,
     "deployment": Deployment,
     "incident": IncidentRecord,
+    "recovery": NotedRecovery,
     "fault": InjectedFault,
     "job": JobDescription,
     "watcher": Watcher,
@@ -69,6 +71,8 @@ def to_key(value: Value) -> bytes:
             return f"deployment/{value.instance}".encode()
         case IncidentRecord():
             return f"incident/{value.incident.id}".encode()
+        case NotedRecovery():
+            return f"recovery/{value.incident}".encode()
         case InjectedFault():
             return f"fault/{value.id}".encode()
         case JobDescription():
@@ -149,6 +153,8 @@ def apply(view: ControlView, key: bytes, value: bytes | None, appended_ms: int) 
             view.commands.setdefault(read.instance, {})[read.id] = read
         case IncidentRecord():
             view.incidents[read.incident.id] = read
+        case NotedRecovery():
+            view.recoveries[read.incident] = read
         case InjectedFault():
             view.faults[read.id] = read
         case JobDescription():
@@ -165,7 +171,7 @@ def forget_decisions(view: ControlView) -> None:
     """
     log.warning("The assignment topic of %s was created again: what it held before is forgotten", view.application_id)
     view.assignment = view.job = None
-    for held in (view.incidents, view.deployments, view.commands, view.faults):
+    for held in (view.incidents, view.recoveries, view.deployments, view.commands, view.faults):
         held.clear()
 
 
@@ -202,6 +208,8 @@ def _delete(view: ControlView, kind: str, name: str) -> bool:
             return view.commands.get(instance, {}).pop(id, None) is not None
         case "incident":
             return view.incidents.pop(name, None) is not None
+        case "recovery":
+            return view.recoveries.pop(name, None) is not None
         case "fault":
             return view.faults.pop(name, None) is not None
         case "job":

@@ -11,7 +11,7 @@ from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, Watcher
+from airflow_provider.control.records.incident import IncidentKind, IncidentRecord, NotedRecovery, Watcher
 from airflow_provider.control.records.job_description import JobDescription
 from airflow_provider.control.records.status import InstanceStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, liveness
@@ -24,6 +24,7 @@ class ControlView:
     Args:
         heard_at_ms: by instance, when the broker appended that status, epoch ms of the broker's clock: the only
             clock by which two hosts can be compared.
+        recoveries: by `Incident.id`, what a watcher noted of those that were open then.
         newest_ms: the append time of the newest heartbeat in ``<app>-status``, same clock; 0 before any.
         commands: by instance, and by `Command.id` in the order in which they were given: those not yet done.
         faults: by `InjectedFault.id`, what drills did.
@@ -41,6 +42,7 @@ class ControlView:
     newest_ms: int = 0
     deployments: dict[str, Deployment] = field(default_factory=dict)
     incidents: dict[str, IncidentRecord] = field(default_factory=dict)
+    recoveries: dict[str, NotedRecovery] = field(default_factory=dict)
     commands: dict[str, dict[str, Command]] = field(default_factory=dict)
     faults: dict[str, InjectedFault] = field(default_factory=dict)
     job: JobDescription | None = None
@@ -118,7 +120,7 @@ _INSTANCE_MS: Final = 30 * _DAY_MS
 
 def outdated(
     view: ControlView, now_ms: int
-) -> tuple[IncidentRecord | InstanceStatus | Deployment | Command | InjectedFault, ...]:
+) -> tuple[IncidentRecord | NotedRecovery | InstanceStatus | Deployment | Command | InjectedFault, ...]:
     """The values whose keys can go.
 
     An incident answers nothing any more once it is old: the generation that answered it names its instance no longer.
@@ -134,6 +136,12 @@ def outdated(
         or now_ms - record.decided_at_ms > _INCIDENT_MS
         or (_told(record) and now_ms - (record.resolved_at_ms or now_ms) > _RESOLVED_MS)
     ]
+    forgotten = {record.incident.id for record in incidents}
+    recoveries = [
+        noted
+        for id, noted in view.recoveries.items()
+        if id in forgotten or (record := view.incidents.get(id)) is None or record.recovery is not None
+    ]
     named = view.assignment.instances if view.assignment else ()
     # By the broker's clock alone: the newest word of any instance against this one's.
     gone = [
@@ -144,7 +152,7 @@ def outdated(
     deployments = [view.deployments[s.instance] for s in gone if s.instance in view.deployments]
     commands = [command for s in gone for command in view.commands.get(s.instance, {}).values()]
     faults = [fault for fault in view.faults.values() if now_ms - fault.injected_at_ms > _INCIDENT_MS]
-    return (*incidents, *gone, *deployments, *commands, *faults)
+    return (*incidents, *recoveries, *gone, *deployments, *commands, *faults)
 
 
 def _told(record: IncidentRecord) -> bool:

@@ -5,10 +5,16 @@ import dataclasses
 import pytest
 
 from airflow_provider.control.failover.detection import detect
-from airflow_provider.control.failover.incident_answer import IncidentEvent, IncidentFinder, answer_incident, wrong_now
+from airflow_provider.control.failover.incident_answer import (
+    IncidentEvent,
+    IncidentFinder,
+    answer_incident,
+    ended_holds,
+    wrong_now,
+)
 from airflow_provider.control.history.builder import failover_record
 from airflow_provider.control.records.incident import WATCHER, Incident, IncidentKind
-from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from tests.builders import APPLICATION, active, assigned, instance, standby, view_of
@@ -148,3 +154,43 @@ def test_what_is_repaired_is_not_taken_up() -> None:
 
     assert answer_incident(view, incident, finder(incident, None), lambda: DECIDED_MS + 2).record is None
     assert wrong_now(view, (), None) == ()
+
+
+BROKEN = active(0, TaskState.FAILED, error="no JSON", error_kind="DecodeError")
+
+
+def view_with_a_hold(task: TaskStatus = BROKEN) -> ControlView:
+    """Its record can be read by no owner, so it stays on a; what a reports of it now is `task`."""
+    view = view_of(assigned("a b"), instance("a", BROKEN), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
+    assert record is not None
+    assert record.holds
+    view.incidents[incident.id] = record
+    view.statuses["a"] = instance("a", task)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("task", "over"),
+    [
+        pytest.param(BROKEN, False, id="failed-still"),
+        pytest.param(active(0, TaskState.RESTORING), False, id="replays"),
+        pytest.param(active(0, owned_at_ms=3), False, id="runs-and-may-fail-at-the-same-record"),
+        pytest.param(active(0, owned_at_ms=3, first_commit_at_ms=4), True, id="commits-again"),
+        pytest.param(active(0, owned_at_ms=3, stalled_s=0.0), True, id="has-nothing-to-commit"),
+    ],
+)
+def test_hold_is_over_once_its_task_works_again(task: TaskStatus, over: bool) -> None:
+    assert len(ended_holds(view_with_a_hold(task))) == over
+
+
+def test_failover_that_moved_a_task_is_over_once_it_is_repaired() -> None:
+    view, incident = failed_task()
+    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
+    assert record is not None
+    view.incidents[incident.id] = record
+    view.assignment = assigned("b a", generation=2)
+    view.statuses["b"] = instance("b", active(0, generation=2, owned_at_ms=3, first_commit_at_ms=4))
+
+    assert ended_holds(view) == []

@@ -7,9 +7,17 @@ import pytest
 
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.history.report import recovery_of, report
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records.status import TaskStatus
+from airflow_provider.control.history.report import new_recoveries, recovery_of, report
+from airflow_provider.control.records.incident import (
+    Action,
+    Decision,
+    Incident,
+    IncidentKind,
+    IncidentRecord,
+    NotedRecovery,
+    Recovery,
+)
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from tests.builders import APPLICATION, active, assigned, instance, promoted, view_of
 
 INCIDENT = Incident(
@@ -78,11 +86,18 @@ def test_output_of_an_owner_whose_clock_is_ahead_is_measured_by_the_brokers_cloc
     assert (found.owned_at_ms, found.first_commit_at_ms, found.rto_ms) == (2_200, 3_000, 2_000)
 
 
-COMMITTED = active(0, owned_at_ms=2_100, first_commit_at_ms=2_500)
+COMMITTED = active(0, generation=2, owned_at_ms=2_100, first_commit_at_ms=2_500)
 
 
 def waiting(source_lag: int | None, uncommitted_records: int = 0) -> TaskStatus:
-    return active(1, owned_at_ms=2_200, stalled_s=0.0, source_lag=source_lag, uncommitted_records=uncommitted_records)
+    return active(
+        1,
+        generation=2,
+        owned_at_ms=2_200,
+        stalled_s=0.0,
+        source_lag=source_lag,
+        uncommitted_records=uncommitted_records,
+    )
 
 
 def test_task_without_input_since_is_named_and_the_others_are_measured() -> None:
@@ -145,3 +160,74 @@ def test_what_was_noted_at_the_end_is_reported_however_the_tasks_moved_since() -
     found = report(dataclasses.replace(RECORD, recovery=recovery), view_of(assigned("c", "c", generation=3), c))
 
     assert (found.owned_at_ms, found.rto_ms, found.restored_records) == (2_200, 2_000, 8)
+
+
+def held(**more: Any) -> IncidentRecord:
+    """Its task failed where any owner would: it stays on a, which had it for long."""
+    failed = dataclasses.replace(INCIDENT, kind=IncidentKind.TASK_FAILED, tasks=(TaskId(0, 0),), active_since=2)
+    hold = Decision(task=TaskId(0, 0), action=Action.HOLD, to=None, evidence="any owner would fail at the same place")
+    return dataclasses.replace(
+        RECORD, **{"incident": failed, "plan": (hold,), "failed_at_ms": 60_000, "resolved_at_ms": None, **more}
+    )
+
+
+def test_takeover_of_a_task_before_it_failed_is_none_of_what_answered_that() -> None:
+    a = instance("a", active(0, TaskState.FAILED, owned_at_ms=2_100, first_commit_at_ms=2_500, **OWNED))
+    view = view_of(assigned("a", generation=2), a)
+
+    found = report(held(), view)
+
+    assert (found.owned_at_ms, found.first_commit_at_ms, found.rto_ms, found.unmeasured) == (None, None, None, None)
+    assert found.restored_records == 0
+    assert new_recoveries(view, 0) == []
+
+
+def test_task_that_is_tried_again_where_it_failed_has_recovered() -> None:
+    a = instance("a", active(0, owned_at_ms=90_000, first_commit_at_ms=91_000, **OWNED))
+
+    found = report(held(), view_of(assigned("a", generation=2), a))
+
+    assert (found.owned_at_ms, found.rto_ms) == (90_000, 31_000)
+
+
+OPEN = dataclasses.replace(RECORD, resolved_at_ms=None)
+"""Everything is gone: nobody took its tasks."""
+BACK = instance(
+    "a",
+    active(0, generation=4, owned_at_ms=38_000, first_commit_at_ms=40_000),
+    active(1, generation=4, owned_at_ms=38_500, first_commit_at_ms=41_000),
+    incarnation=2,
+)
+
+
+def test_recovery_by_a_later_answer_is_noted_by_who_was_there_all_the_time() -> None:
+    view = view_of(assigned("a", "a", generation=4), BACK)
+    view.incidents[INCIDENT.id] = OPEN
+
+    (noted,) = new_recoveries(view, OPEN.decided_at_ms - 1)
+    view.recoveries[INCIDENT.id] = noted
+
+    assert report(OPEN, view).rto_ms == 40_000
+    assert new_recoveries(view, 0) == []
+    view.assignment = assigned("b", "b", generation=7)
+    assert report(OPEN, view).rto_ms == 40_000, "however the tasks move later"
+
+
+def test_who_came_later_cannot_tell_a_recovery_from_a_move_for_another_reason() -> None:
+    view = view_of(assigned("a", "a", generation=4), BACK)
+    view.incidents[INCIDENT.id] = OPEN
+
+    assert new_recoveries(view, OPEN.decided_at_ms + 1) == []
+
+
+def test_recovery_that_was_noted_of_an_earlier_answer_says_nothing_of_the_next() -> None:
+    view = view_of(assigned("a", "a", generation=4), BACK)
+    noted = NotedRecovery(
+        incident=INCIDENT.id,
+        decided_at_ms=1_500,
+        recovery=Recovery(resumed_offsets={}, owned_at_ms=1_600, first_commit_at_ms=1_700),
+    )
+    view.incidents[INCIDENT.id], view.recoveries[INCIDENT.id] = OPEN, noted
+
+    assert report(OPEN, view).rto_ms is None
+    assert [one.decided_at_ms for one in new_recoveries(view, 0)] == [OPEN.decided_at_ms]

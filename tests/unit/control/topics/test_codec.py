@@ -9,7 +9,15 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, Unanswered, Watcher
+from airflow_provider.control.records.incident import (
+    Incident,
+    IncidentKind,
+    IncidentRecord,
+    NotedRecovery,
+    Recovery,
+    Unanswered,
+    Watcher,
+)
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, WorkStatus
 from airflow_provider.control.topics.codec import (
     FORMAT,
@@ -59,6 +67,11 @@ VALUES: list[Value] = [
         plan=(promoted(0, "b"),),
         failed_at_ms=4,
     ),
+    NotedRecovery(
+        incident=INCIDENT.id,
+        decided_at_ms=2,
+        recovery=Recovery(resumed_offsets={TaskId(0, 2): 7}, owned_at_ms=5, first_commit_at_ms=6),
+    ),
     Watcher(
         application_id=APPLICATION,
         host="triggerer",
@@ -81,7 +94,7 @@ def test_value_is_read_as_it_was_written(value: Value) -> None:
     assert put(view, value)
 
     held = [view.assignment, view.watcher, *view.statuses.values(), *view.commands.get("a", {}).values()]
-    assert value in [*held, *view.deployments.values(), *view.incidents.values()]
+    assert value in [*held, *view.deployments.values(), *view.incidents.values(), *view.recoveries.values()]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
@@ -248,7 +261,7 @@ def test_unknown_key_is_skipped() -> None:
 
 
 def test_only_a_status_has_an_instance() -> None:
-    assert [instance_of(to_key(value)) for value in VALUES] == [None, "a", None, None, None, None]
+    assert [instance_of(to_key(value)) for value in VALUES] == [None, "a", None, None, None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.command import Command, CommandKind
 from airflow_provider.control.records.deployment import Deployment
 from airflow_provider.control.records.drill_fault import InjectedFault
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord, NotedRecovery, Recovery
 from airflow_provider.control.records.status import InstanceState
 from airflow_provider.control.topics import view as view_module
 from airflow_provider.control.topics.codec import to_key
@@ -127,3 +127,17 @@ def test_incident_of_a_task_still_says_where_the_task_failed(kind: IncidentKind)
 
 def test_incident_that_is_not_resolved_stays_although_the_history_has_it() -> None:
     assert gone(dataclasses.replace(resolved(1, 101), resolved_at_ms=None)) == []
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["in-its-incident's-record", "of-a-forgotten-incident"])
+def test_noted_recovery_goes_once_nobody_asks_for_it(known: bool) -> None:
+    recovery = Recovery(resumed_offsets={}, owned_at_ms=1, first_commit_at_ms=2)
+    record = incident(1, NOW_MS - 10, resolved=False)
+    noted = NotedRecovery(incident=record.incident.id, decided_at_ms=record.decided_at_ms, recovery=recovery)
+    view = ControlView(APPLICATION, recoveries={record.incident.id: noted}, incidents={record.incident.id: record})
+    assert outdated(view, NOW_MS) == ()
+
+    resolved = dataclasses.replace(record, recovery=recovery, resolved_at_ms=NOW_MS)
+    view.incidents = {record.incident.id: resolved} if known else {}
+
+    assert outdated(view, NOW_MS) == (noted,)
