@@ -438,7 +438,9 @@ class IncidentTrigger(BaseEventTrigger):
         for id in due:
             at, reported = self._reported[id]
             if at < now:
-                self.log.warning("%s", unanswered_problem(self.application_id, reported, now_ms()))
+                by_watcher = open_ones[id] in untaken
+                problem = unanswered_problem(self.application_id, reported, now_ms(), by_watcher=by_watcher)
+                self.log.warning("%s", problem)
         decide = [incident for incident in undecided if incident.id in due]
         again = due - {incident.id for incident in decide}
         return decide, [incident for incident in untaken if incident.id in again]

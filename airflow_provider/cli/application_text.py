@@ -7,12 +7,12 @@ from typing import Final
 
 from airflow_provider.cli.task_tables import certified, standby_table, store_table, task_totals, timer_table
 from airflow_provider.cli.text import listed, shortened
+from airflow_provider.common.causes import causes
 from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.table import number, seconds, table
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.open_problems import watched_by
-from airflow_provider.control.overview.application_state import ApplicationState, incident_line
-from airflow_provider.control.overview.causes import causes
+from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.standbys import standby_rows
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
 
@@ -39,10 +39,7 @@ def state_text(state: ApplicationState, *, standbys: bool = False, everything: b
             return listed(title, sentences)
         return shortened(title, causes(sentences, state.instance_names), "all of it: --all")
 
-    incidents = [
-        incident_line(one, one.decisions if everything else causes(one.decisions, state.instance_names))
-        for one in state.open_records
-    ]
+    incidents = state.open_incidents if everything else state.open_causes
     problems, uneven = state.problems, state.uneven_load
     generation = state.view.assignment.generation if state.view.assignment else "none"
     watching = watched_by(state.view.watcher, watched=state.watched)
@@ -139,7 +136,7 @@ def _task_row(state: ApplicationState, task: TaskStatus, status: InstanceStatus)
 def _rto(state: ApplicationState, task_id: TaskId) -> tuple[str, str]:
     """As predicted, and as it was the last time."""
     one = state.predicted.get(task_id)
-    by_default = one is not None and one.total_ms is not None and not one.phases.failovers
+    by_default = one is not None and one.total_ms is not None and not one.measured
     predicted = f"{'~' if by_default else ''}{seconds(one.total_ms if one else None, 1)}"
     return predicted, seconds(state.measured_ms.get(task_id), 1)
 

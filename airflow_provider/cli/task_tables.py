@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from airflow_provider.cli.text import listed
+from airflow_provider.common.causes import causes, listed_names
 from airflow_provider.common.table import ago, seconds, table, utc_cell
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.common.timer_count import TimerCount
 from airflow_provider.control.outlook.predicted_rto import PredictedRto
-from airflow_provider.control.overview.causes import causes, listed_names
 from airflow_provider.control.overview.standbys import StandbyRow, age_ms
 from airflow_provider.control.records.status import Role, TaskStatus
 

@@ -67,7 +67,7 @@ def card(
     warm = sum(task.ready and (task.task, status.instance) in given for task, status in state.copies)
     most = min(application.num_standby_replicas, max(0, len(state.instance_names) - 1))
     wanted = sum(max(most, len(task.standbys)) for task in assignment.tasks.values()) if assignment else 0
-    inner = _inner_stages(state.view.job)
+    inner, still = _inner_stages(state.view.job), found.word is Word.STANDING_STILL
     drills = [one for one in history if one.kind is HistoryKind.DRILL and one.outcome is not HistoryOutcome.SKIPPED]
     return {
         "id": application.id,
@@ -82,8 +82,9 @@ def card(
         "standby_lag_records": max((task.lag_records or 0 for task in copies), default=None),
         "standbys_warm": warm,
         "standbys": wanted,
-        "predicted_rto_ms": worst_rto_ms(state.predicted.values()),
-        "predicted_by_default": not any(one.phases.failovers for one in state.predicted.values()),
+        # What stands still already costs more than any figure that is for the other tasks.
+        "predicted_rto_ms": None if still else worst_rto_ms(state.predicted.values()),
+        "predicted_by_default": not any(one.measured for one in state.predicted.values()),
         "slo_rto_ms": _slo_rto_ms(application),
         "last_drill": _event(application, drills[-1]) if drills else None,
         "dags": dict(application.dags),
@@ -101,7 +102,7 @@ def details(state: ApplicationState) -> dict[str, Any]:
         "stages": _stages(state),
         "edges": _edges(view.job),
         "tasks_by_stage": _tasks_by_stage(state),
-        "open_incidents": list(state.open_incidents),
+        "open_incidents": list(state.open_causes),
         "held_time": list(state.held_time),
         "uneven_load": state.uneven_load,
         "unreadable": len(view.unreadable),

@@ -8,7 +8,12 @@ from typing import Final
 
 from airflow_provider.common.table import mib
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.failover.open_problems import open_incidents, unanswered_problems, watch_problem
+from airflow_provider.control.failover.open_problems import (
+    open_incidents,
+    unanswered_problems,
+    unrepaired_problems,
+    watch_problem,
+)
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, worst_rto_ms
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.drill_fault import DRILLS, LONGEST_FAULT_S, DrillKind, InjectedFault, Room, Victim
@@ -173,7 +178,7 @@ def readiness_problems(
     watched: list[str | None] = []
     if heard is not None:
         watched = [watch_problem(view.application_id, view.watcher, heard=heard)]
-        watched += unanswered_problems(view) if heard else ()
+        watched += (*unanswered_problems(view), *unrepaired_problems(view)) if heard else ()
     of_hit: tuple[str, ...] = ()
     if view.assignment is not None:  # else no task has a standby, which is for others to say
         healthy = view.healthy(timeouts)
@@ -214,7 +219,7 @@ def rto_problem(predicted: Collection[PredictedRto], max_rto_s: float | None) ->
     Args:
         predicted: of the tasks that are to be hit; those that go by defaults alone keep no drill from beginning.
     """
-    worst_ms = worst_rto_ms([one for one in predicted if one.phases.failovers])
+    worst_ms = worst_rto_ms([one for one in predicted if one.measured])
     if max_rto_s is None or worst_ms is None or worst_ms <= 1000 * max_rto_s:
         return None
     return (

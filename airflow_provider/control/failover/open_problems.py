@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from airflow_provider.common.causes import causes
 from airflow_provider.common.table import utc
 from airflow_provider.common.task_id import TaskId
-from airflow_provider.control.records.incident import SILENT_AFTER_S, Unanswered, Watcher
+from airflow_provider.control.records.incident import SILENT_AFTER_S, IncidentRecord, Unanswered, Watcher
 from airflow_provider.control.records.status import Role, TaskState
 from airflow_provider.control.topics.view import ControlView
 
@@ -41,17 +43,24 @@ def watched_by(last: Watcher | None, *, watched: bool) -> str:
     return f"watched by none, last by {who} until {utc(last.sent_at_ms)}"
 
 
-def unanswered_problem(application_id: str, found: Unanswered, at_ms: int) -> str:
-    """What is wrong, and what to look at, in one line."""
+def unanswered_problem(application_id: str, found: Unanswered, at_ms: int, *, by_watcher: bool = False) -> str:
+    """What is wrong, and what to look at, in one line.
+
+    Args:
+        by_watcher: whether the watcher has answered it itself, so that no more than the repair waits for a run.
+    """
+    ago_s = (at_ms - found.reported_at_ms) / 1000
+    what = f"{found.what} was reported {ago_s:.0f} s ago, and no failover has taken it up yet"
+    if by_watcher:
+        what = f"{found.what} was answered by the watcher {ago_s:.0f} s ago, and nothing repairs yet what that leaves"
     return (
-        f"{found.what} was reported {(at_ms - found.reported_at_ms) / 1000:.0f} s ago, and no failover has taken it "
-        f"up yet: where no run of the DAG {application_id}_failover is under way, is that paused or stale, or does its "
+        f"{what}: where no run of the DAG {application_id}_failover is under way, is that paused or stale, or does its "
         'file not parse? See "No failover run" in the runbook.'
     )
 
 
 def unanswered_problems(view: ControlView) -> tuple[str, ...]:
-    """A line for each that the watcher named last, unless a run has taken it up since.
+    """A line for each that the watcher named last and that has no answer.
 
     Args:
         view: what the control topics hold; only a watcher that lives says what is so now.
@@ -63,17 +72,41 @@ def unanswered_problems(view: ControlView) -> tuple[str, ...]:
         unanswered_problem(view.application_id, one, watcher.sent_at_ms)
         for one in watcher.unanswered
         # One that is held for want of an instance is reported again once there is one.
-        if (record := view.incidents.get(one.incident)) is None or record.no_candidate or not record.taken_up
+        if (record := view.incidents.get(one.incident)) is None or record.no_candidate
+    )
+
+
+def unrepaired_problems(view: ControlView) -> tuple[str, ...]:
+    """A line for each that the watcher has answered itself, and that no run has taken up since.
+
+    Args:
+        view: what the control topics hold; only a watcher that lives says what is so now.
+    """
+    watcher = view.watcher
+    if watcher is None:
+        return ()
+    return tuple(
+        unanswered_problem(view.application_id, one, watcher.sent_at_ms, by_watcher=True)
+        for one in watcher.unanswered
+        if (record := view.incidents.get(one.incident)) is not None and not (record.no_candidate or record.taken_up)
     )
 
 
 def open_incidents(view: ControlView) -> tuple[str, ...]:
-    """The incidents that were answered and are not repaired, a line each."""
-    return tuple(
-        f"{record.incident.kind.value} of {record.incident.instance} is answered and not repaired since "
-        f"{utc(record.decided_at_ms)} ({'; '.join(record.decisions) or record.incident.evidence}): its repair is under "
-        "way, or has failed: look at the repair DAG."
-        for record in view.unresolved_incidents
+    """The incidents that were answered and are not repaired, what is alike said once."""
+    names = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
+    return causes((_open_incident(record, names) for record in view.unresolved_incidents), names)
+
+
+def _open_incident(record: IncidentRecord, instances: Collection[str]) -> str:
+    decided = "; ".join(causes(record.decisions, instances)) or record.incident.evidence
+    since = f"since {utc(record.decided_at_ms)} ({decided})"
+    what = f"{record.incident.kind.value} of {record.incident.instance or 'tasks'} is answered"
+    if record.holds:
+        return f"{what} and held {since}: correct what is said there; it is over by itself once its tasks work again."
+    return (
+        f"{what} and not repaired {since}: its repair is under way, or has failed: where no run of the repair DAG is "
+        "under way, start one."
     )
 
 

@@ -12,9 +12,9 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.placement.ranking import rank_copies, standby_copy
 from airflow_provider.control.records.drill_fault import DRILLS
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord
-from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.incident import Action, IncidentKind
 from airflow_provider.control.records.metrics import MetricsRecord
-from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
@@ -28,6 +28,7 @@ _FIRST_OUTPUT_MS: Final = 1_000
 
 _NEWEST: Final = 50
 _QUANTILE: Final = 0.9
+_STARTED: Final = frozenset({Action.KEEP, Action.WAIT})
 _OF_LOST_INSTANCES: Final = frozenset(kind.value for kind in IncidentKind if kind.needs_replacement)
 _RECORDS_PER_S: Final = 100_000.0
 """Where no restore is on record: a seventh of what was measured on an idle machine."""
@@ -60,16 +61,22 @@ class PhaseTimes:
         return self.detected_ms + self.decided_ms + self.owned_ms + self.first_output_ms
 
 
-def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: IncidentKind | None = None) -> PhaseTimes:
+def phase_times(
+    history: Sequence[HistoryRecord], timeouts: Timeouts, cause: IncidentKind | None = None, *, restarts: bool = False
+) -> PhaseTimes:
     """From the newest 50 failovers of lost instances; a default for each phase that none of them measured.
 
     Args:
         timeouts: silence that counts as the end is the default of detection.
         cause: only failovers of this kind, where there is one; None for any. How long detection takes is never taken
             from those of another kind.
+        restarts: only those in which a task waited for an instance to be started, which takes many times as long as
+            a takeover by one that runs; False for only the others. Where a task was held, a person was waited for, so
+            that is neither.
     """
     # Clocks that are known to differ measured no phase.
     failovers = [r for r in history if r.kind is HistoryKind.FAILOVER and r.rto.clocks_differ_ms is None]
+    failovers = [r for r in failovers if _waits(r) is restarts]
     lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
     alike = [record for record in failovers if cause is not None and record.cause == cause.value]
     newest = (alike or lost)[-_NEWEST:]
@@ -83,6 +90,12 @@ def phase_times(history: Sequence[HistoryRecord], timeouts: Timeouts, cause: Inc
         first_output_ms=_p90(map(_output_without_restore, newest), _FIRST_OUTPUT_MS),
         failovers=len(newest),
     )
+
+
+def _waits(record: HistoryRecord) -> bool | None:
+    """Whether a task waited for an instance to be started; None where one waited for a person."""
+    actions = {one.action for one in record.decisions}
+    return None if Action.HOLD in actions else not actions.isdisjoint(_STARTED)
 
 
 def _output_without_restore(record: HistoryRecord) -> int | None:
@@ -169,9 +182,15 @@ def _reported(instance: str | None, statuses: Mapping[str, InstanceStatus]) -> I
 
 @dataclass(frozen=True, kw_only=True)
 class RtoBasis:
-    """What is the same for all tasks. Crosses from a worker to a triggerer as plain values."""
+    """What is the same for all tasks. Crosses from a worker to a triggerer as plain values.
+
+    Args:
+        phases: where another instance runs.
+        restart: where none does, and the task waits until one is started; None where no failover says how long.
+    """
 
     phases: PhaseTimes
+    restart: PhaseTimes | None = None
     rates: dict[str, RestoreRate] = field(default_factory=dict)
     any_rate: RestoreRate = field(default_factory=RestoreRate)
 
@@ -188,8 +207,11 @@ def rto_basis(
 ) -> RtoBasis:
     """What a history and the restores under way say."""
     names = {*statuses, *(restore.instance for record in history for restore in record.restores)}
+    timeouts = timeouts or Timeouts()
+    restart = phase_times(history, timeouts, restarts=True)
     return RtoBasis(
-        phases=phase_times(history, timeouts or Timeouts(), cause),
+        phases=phase_times(history, timeouts, cause),
+        restart=restart if restart.failovers else None,
         rates={name: restore_rate(name, statuses, history) for name in sorted(names)},
         any_rate=restore_rate(None, statuses, history),
     )
@@ -203,9 +225,10 @@ class PredictedRto:
     """What a failure of a task's active instance would cost now.
 
     Args:
-        to: the instance that would take over; None where there is none.
+        to: the instance that would take over; None where none runs, and its own would have to be started again.
         records: changelog records that it would have to apply first; None where that is not known.
         restore_ms: how long that takes; None where it is not known.
+        phases: None where no failover says how long a start takes.
     """
 
     task: TaskId
@@ -214,19 +237,30 @@ class PredictedRto:
     warm: bool
     records: int | None
     restore_ms: int | None
-    phases: PhaseTimes
+    phases: PhaseTimes | None
     rate: RestoreRate
 
     @property
+    def measured(self) -> bool:
+        """Whether failovers on record say how long it takes, and not this package's defaults."""
+        return self.phases is not None and self.phases.failovers > 0
+
+    @property
     def total_ms(self) -> int | None:
-        """The RTO; None where no instance could take over, or what it would have to restore is not known."""
-        if self.to is None or self.restore_ms is None:
-            return None
-        return self.phases.total_ms + self.restore_ms
+        """The RTO; None where how long a start or what has to be restored takes is not known."""
+        return None if self.phases is None or self.restore_ms is None else self.phases.total_ms + self.restore_ms
 
     def __str__(self) -> str:
+        if self.phases is None:
+            return (
+                f"task {self.task}: no other instance runs that could take it over from {self.active}, and how long a "
+                "start takes is not known yet"
+            )
         if self.to is None:
-            return f"task {self.task}: no other instance could take it over from {self.active}"
+            return (
+                f"task {self.task}: no other instance runs that could take it over from {self.active}: until that is "
+                f"started again and goes on, {_seconds(self.total_ms)} (p90 of {self.phases.failovers} failover(s))"
+            )
         phases, steps = self.phases, [("restored", self.restore_ms)]
         steps = [("detected", phases.detected_ms), ("decided", phases.decided_ms), ("owned", phases.owned_ms), *steps]
         parts = ", ".join(f"{name} {_seconds(ms)}" for name, ms in [*steps, ("first output", phases.first_output_ms)])
@@ -249,10 +283,11 @@ def predict_rto(
 ) -> dict[TaskId, PredictedRto]:
     """Of each task that has an active instance, what its failure would cost now.
 
-    The sum of the 90th percentile of each phase, and of what the instance that a failover would choose has to restore:
-    its lag where it has a copy; else all of the changelog, which is as long as its offsets say at the most, and about
-    as large as the active's store on disk. Tasks of one instance are restored side by side; the rates that were seen
-    are those of a task among others, too.
+    Where another instance runs, the sum of the 90th percentile of each phase, and of what the instance that a failover
+    would choose has to restore: its lag where it has a copy; else all of the changelog, which is as long as its offsets
+    say at the most, and about as large as the active's store on disk. Tasks of one instance are restored side by side;
+    the rates that were seen are those of a task among others, too. Where none runs, what the failovers took in which a
+    start was waited for.
     """
     return predict_by(view, rto_basis(history, view.statuses, timeouts, cause), healthy)
 
@@ -262,14 +297,18 @@ def predict_by(view: ControlView, basis: RtoBasis, healthy: Collection[str]) -> 
     if view.assignment is None:
         return {}
     load = Counter(task.active for task in view.assignment.tasks.values() if task.active)
+    # One that starts takes as long as a start does.
+    running = [n for n in healthy if (one := view.statuses.get(n)) is None or one.state is InstanceState.RUNNING]
     found = {}
     for task_id, given in view.assignment.tasks.items():
         if given.active is None:
             continue
-        to = _next_owner(view, task_id, given.active, given.standbys, healthy, load)
+        to = _next_owner(view, task_id, given.active, given.standbys, running, load)
         status = view.statuses.get(to) if to else None
         copy, rate = standby_copy(status, task_id), basis.rate_of(to)
         records, restore_ms = _restore(copy, view.statuses.get(given.active), task_id, rate)
+        if to is None:
+            records, restore_ms = 0, 0  # its store is there
         found[task_id] = PredictedRto(
             task=task_id,
             active=given.active,
@@ -277,7 +316,7 @@ def predict_by(view: ControlView, basis: RtoBasis, healthy: Collection[str]) -> 
             warm=copy is not None and copy.warm,
             records=records,
             restore_ms=restore_ms,
-            phases=basis.phases,
+            phases=basis.restart if to is None else basis.phases,
             rate=rate,
         )
     return found

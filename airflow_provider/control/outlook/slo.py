@@ -172,7 +172,7 @@ def _of_active(task: str, name: str | None, active: TaskStatus | None, slo: Slo)
 
 def _of_prediction(one: PredictedRto, slo: Slo) -> str | None:
     """One by defaults alone is no reason for an alarm; a task that no instance could take has a line of its own."""
-    total_ms = one.total_ms if one.phases.failovers else None
+    total_ms = one.total_ms if one.measured else None
     if slo.rto_s is None or total_ms is None or total_ms <= 1000 * slo.rto_s:
         return None
     return (

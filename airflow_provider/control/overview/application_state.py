@@ -7,10 +7,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from airflow_provider.common.causes import causes
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import ago, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
-from airflow_provider.control.failover.open_problems import unanswered_problems, watch_problem
+from airflow_provider.control.failover.open_problems import unanswered_problems, unrepaired_problems, watch_problem
 from airflow_provider.control.outlook.losses import Losses, loss_lines
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
 from airflow_provider.control.overview.standbys import missing_standbys, standby_rows
@@ -56,11 +57,12 @@ class ApplicationState:
 
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
-        """By task that has an active instance, what its failure would cost now."""
+        """By task that an instance processes, what that instance's failure would cost now."""
         if not self.watched:  # what nobody answers has no end that could be foretold
             return {}
         living = sorted(name for name, status in self.view.statuses.items() if self._lives(status))
-        return predict_rto(self.view, self.history, living)
+        found = predict_rto(self.view, self.history, living)
+        return {task_id: one for task_id, one in found.items() if self._is_processed(task_id, one.active)}
 
     @cached_property
     def measured_ms(self) -> dict[TaskId, int]:
@@ -78,6 +80,8 @@ class ApplicationState:
         # What a watcher said that lives no more may be long over.
         unanswered = unanswered_problems(self.view) if self.watched else ()
         found = [Finding(line, Word.STANDING_STILL, Step.NO_FAILOVER) for line in unanswered]
+        # Where its tasks do not run all the same, that is said of them.
+        found += [Finding(line, step=Step.NO_FAILOVER) for line in unrepaired_problems(self.view) if self.watched]
         found += [
             Finding(f"the record under {key.decode(errors='replace')!r} cannot be read here{_because(why)}")
             for key, why in sorted(self.view.unreadable.items())
@@ -91,7 +95,9 @@ class ApplicationState:
             waits = any(assignment.active_on(name) for name in starting)
             found.append(
                 Finding(
-                    f"starting, and the tasks of each wait for it: {', '.join(starting)}", _still(waits), Step.DEPLOY
+                    f"starting, and the tasks of each wait for it: {', '.join(starting)}",
+                    _still(waits),
+                    Step.UNDER_WAY,
                 )
             )
         of_gone = self._step_of_gone(answered=self.watched and not unanswered)
@@ -109,7 +115,7 @@ class ApplicationState:
         found += self._lost_without_task(assignment.instances)
         found += self._unwell_without_task(assignment.instances)
         for task_id, task in assignment.tasks.items():
-            found += self._of_active(task_id, task.active, starting, gone.get(task.active))
+            found += self._of_active(task_id, task.active, starting, of_gone, gone.get(task.active))
             for name in (standby for standby in task.standbys if standby not in starting):
                 found += self._of_standby(task_id, name, gone.get(name))
         found += self._overloaded(assignment)
@@ -140,6 +146,13 @@ class ApplicationState:
     def open_incidents(self) -> tuple[str, ...]:
         """What was answered by a failover and is not resolved yet, in one line each, the oldest first."""
         return tuple(incident_line(record, record.decisions) for record in self.open_records)
+
+    @property
+    def open_causes(self) -> tuple[str, ...]:
+        """The same, what is alike said once."""
+        names = self.instance_names
+        lines = (incident_line(record, causes(record.decisions, names)) for record in self.open_records)
+        return causes(lines, names)
 
     @property
     def open_records(self) -> list[IncidentRecord]:
@@ -190,6 +203,10 @@ class ApplicationState:
             "problems": list(self.problems),
             "verdict": to_plain(self.verdict),
         }
+
+    def _is_processed(self, task_id: TaskId, active: str) -> bool:
+        task = self._task(active, task_id)
+        return task is not None and (task.role, task.state) == (Role.ACTIVE, TaskState.RUNNING) and self.lives(active)
 
     def _step_of_gone(self, *, answered: bool) -> Step:
         """What is to be done about instances that do not run.
@@ -258,12 +275,18 @@ class ApplicationState:
         return [name for name, status in statuses if status is not None and status.state is InstanceState.STARTING]
 
     def _of_active(
-        self, task_id: TaskId, active: str | None, starting: Collection[str], of_gone: Step | None
+        self, task_id: TaskId, active: str | None, starting: Collection[str], of_all: Step, of_gone: Step | None
     ) -> list[Finding]:
-        """What keeps a task from its work."""
+        """What keeps a task from its work.
+
+        Args:
+            of_all: the step where no instance lives.
+            of_gone: that where its own does not.
+        """
         own, still = self._task(active, task_id), Word.STANDING_STILL
         if active is None:
-            return [Finding(f"task {task_id}: no instance is active", still, Step.WAIT)]
+            step = Step.WAIT if any(map(self.lives, self.view.statuses)) else of_all
+            return [Finding(f"task {task_id}: no instance is active", still, step)]
         if active in starting:
             return []
         if own is None or own.role is not Role.ACTIVE or own.state is not TaskState.RUNNING:
@@ -300,7 +323,7 @@ class ApplicationState:
         if copy is None or not copy.ready:
             progress = None if copy is None else copy.error or progress_line(copy)
             text = f"task {task_id}: no warm standby on {name}{_because(progress)}"
-            step = of_gone or step_of_error(copy.error_kind if copy else None) or Step.LAG
+            step = of_gone or step_of_error(copy.error_kind if copy else None) or Step.UNDER_WAY
             return [Finding(text, step=step)]
         if (copy.lag_s or 0) > _FAR_BEHIND_S:
             far = f"{copy.lag_records or 0:,} changelog records behind, {copy.lag_s:.0f} s"
@@ -382,8 +405,10 @@ def _still(stands: bool) -> Word:
 def incident_line(record: IncidentRecord, decisions: Iterable[str]) -> str:
     """What failed, why, who answered it and how."""
     decided = "; ".join(decisions) or "no task was moved"
+    # Who holds a task says why, in the words of what was found.
+    evidence = "" if record.incident.evidence in decided else _because(record.incident.evidence)
     return (
-        f"{record.incident.id}{_because(record.incident.evidence)}; answered by {record.answered_by} at "
+        f"{record.incident.id}{evidence}; answered by {record.answered_by} at "
         f"{utc(record.decided_at_ms)} with generation {record.generation}{_because(decided)}"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from airflow_provider.control.overview.causes import causes
+from airflow_provider.common.causes import causes
 
 
 class Word(Enum):
@@ -26,7 +26,7 @@ class Step(Enum):
 
     WHERE_TO_LOOK = "where-to-look"
     TOOLS = "tools"
-    UNDER_WAY = "a-failover-is-under-way"
+    UNDER_WAY = "a-failover-a-start-or-a-restore-is-under-way"
     NO_FAILOVER = "no-failover-run"
     HOLD = "decision-hold"
     STANDS_STILL = "a-task-stands-still"

@@ -9,7 +9,8 @@ from airflow_provider.control.outlook.predicted_rto import PredictedRto, measure
 from airflow_provider.control.outlook.slo import Slo, missed_promises
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, RtoParts
-from airflow_provider.control.records.status import DiskStatus, InstanceStatus, RestorePhase
+from airflow_provider.control.records.incident import Action
+from airflow_provider.control.records.status import DiskStatus, InstanceState, InstanceStatus, RestorePhase
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from tests.builders import active, assigned, instance, standby, view_of
@@ -69,11 +70,38 @@ def test_changelog_that_was_compacted_costs_what_the_store_holds() -> None:
     assert predicted(assigned("a b", "a b"), a, instance("b")).restore_ms == 20_000
 
 
-def test_where_no_other_instance_lives_nothing_is_predicted() -> None:
+STARTS = instance("b", state=InstanceState.STARTING)
+
+
+@pytest.mark.parametrize("others", [(), (STARTS,)], ids=["none", "one-that-starts"])
+def test_where_no_other_instance_runs_a_failure_costs_a_start(others: tuple[InstanceStatus, ...]) -> None:
+    restarted = failover(actions=(Action.KEEP, Action.REPLAY), owned_ms=18_000)
+
+    found = predicted(assigned("a b"), A, *others, history=[failover(), restarted, failover()])
+
+    assert (found.to, found.total_ms) == (None, 10 + 2_000 + 18_000 + 1_000)
+    assert str(found) == (
+        "task 0_0: no other instance runs that could take it over from a: until that is started again and goes on, "
+        "21.0 s (p90 of 1 failover(s))"
+    )
+
+
+def test_where_no_start_is_on_record_its_time_is_not_known() -> None:
     found = predicted(assigned("a b"), A)
 
-    assert (found.to, found.total_ms) == (None, None)
-    assert str(found) == "task 0_0: no other instance could take it over from a"
+    assert (found.to, found.total_ms, found.measured) == (None, None, False)
+    assert str(found) == (
+        "task 0_0: no other instance runs that could take it over from a, and how long a start takes is not known yet"
+    )
+
+
+@pytest.mark.parametrize("action", [Action.KEEP, Action.WAIT, Action.HOLD])
+def test_takeover_by_an_instance_that_runs_is_not_foretold_by_what_waited(action: Action) -> None:
+    waited = failover(actions=(action,), owned_ms=300_000)
+
+    found = predicted(assigned("a b"), A, instance("b", standby(0)), history=[failover(), waited])
+
+    assert (found.total_ms, found.measured) == (FIXED_MS, True)
 
 
 def test_changelog_of_unknown_length_has_no_prediction() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.outlook.predicted_rto import PhaseTimes, RestoreRate, phase_times, restore_rate
 from airflow_provider.control.records.history import HistoryKind, HistoryRecord, RtoParts
-from airflow_provider.control.records.incident import IncidentKind
+from airflow_provider.control.records.incident import Action, Decision, IncidentKind
 from airflow_provider.control.records.status import RestorePhase, RestoreStatus, TaskStatus
 from airflow_provider.control.records.task_state import TaskRestore
 from airflow_provider.control.topics.liveness import Timeouts
@@ -14,7 +14,11 @@ from tests.builders import APPLICATION, active, instance, standby
 
 
 def failover(
-    detected_ms: int | None = 10, kind: IncidentKind = IncidentKind.INSTANCE_ENDED, restore_s: float = 0.0
+    detected_ms: int | None = 10,
+    kind: IncidentKind = IncidentKind.INSTANCE_ENDED,
+    restore_s: float = 0.0,
+    actions: tuple[Action, ...] = (Action.PROMOTE,),
+    owned_ms: int = 300,
 ) -> HistoryRecord:
     return HistoryRecord(
         application_id=APPLICATION,
@@ -23,7 +27,10 @@ def failover(
         cause=kind.value,
         at_ms=1,
         by="run",
-        rto=RtoParts(detected_ms=detected_ms, decided_ms=2_000, owned_ms=300, first_output_ms=1_000, total_ms=3_310),
+        decisions=tuple(Decision(task=TaskId(0, 0), action=action, to=None, evidence="") for action in actions),
+        rto=RtoParts(
+            detected_ms=detected_ms, decided_ms=2_000, owned_ms=owned_ms, first_output_ms=1_000, total_ms=3_310
+        ),
         restores=(TaskRestore(task=TaskId(0, 0), instance="b", records=5, bytes=50, took_s=restore_s),),
     )
 

@@ -163,7 +163,7 @@ def test_incident_that_was_answered_and_not_repaired_is_open() -> None:
 
     assert line == (
         "instance_ended of c is answered and not repaired since 1970-01-01T00:00:01+00:00 (task 0_0: promote on a "
-        "(lag 0)): its repair is under way, or has failed: look at the repair DAG."
+        "(lag 0)): its repair is under way, or has failed: where no run of the repair DAG is under way, start one."
     )
     assert missed(bare)[1].endswith("a failure now would take longer. The repair that is not over gives them back.")
     assert missed(view(incidents={incident.id: resolved})) == []

@@ -36,7 +36,7 @@ def test_application_is_safe_where_every_task_runs_and_is_warm_and_somebody_watc
     ("statuses", "silent", "word", "steps"),
     [
         pytest.param((A,), (), Word.DEGRADED, [Step.UNDER_WAY], id="standbys-instance-is-gone"),
-        pytest.param((A, instance("b")), (), Word.DEGRADED, [Step.LAG], id="no-copy"),
+        pytest.param((A, instance("b")), (), Word.DEGRADED, [Step.UNDER_WAY], id="no-copy"),
         pytest.param((A, B), ("a",), Word.STANDING_STILL, [Step.UNDER_WAY], id="actives-instance-is-silent"),
         pytest.param((A, B), ("a", "b"), Word.STANDING_STILL, [Step.ALL_GONE, Step.ALL_GONE], id="all-are-silent"),
         pytest.param(
@@ -51,7 +51,7 @@ def test_application_is_safe_where_every_task_runs_and_is_warm_and_somebody_watc
             [Step.STANDS_STILL], id="stalled",
         ),
         pytest.param(
-            (A, instance("b", state=InstanceState.STARTING, incarnation=1)), (), Word.DEGRADED, [Step.DEPLOY],
+            (A, instance("b", state=InstanceState.STARTING, incarnation=1)), (), Word.DEGRADED, [Step.UNDER_WAY],
             id="standbys-instance-starts",
         ),
         pytest.param(
@@ -92,7 +92,7 @@ def test_failure_without_an_answer_comes_before_what_a_standby_lacks() -> None:
     unanswered = Unanswered(incident="i", what="task_failed of 0_0", reported_at_ms=0)
     view.watcher = dataclasses.replace(WATCHER, unanswered=(unanswered,))
 
-    assert word_of(view) == (Word.STANDING_STILL, [Step.NO_FAILOVER, Step.LAG])
+    assert word_of(view) == (Word.STANDING_STILL, [Step.NO_FAILOVER, Step.UNDER_WAY])
 
 
 def test_one_cause_is_one_reason_with_what_follows_from_it() -> None:

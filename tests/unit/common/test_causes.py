@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider.control.overview.causes import causes, listed_names
+from airflow_provider.common.causes import causes, listed_names
 
 NO_RIGHT = "no right to write 'orders-out': give it"
 
