@@ -199,16 +199,20 @@ def _slo_rto_ms(application: Application) -> int | None:
     return None if application.slo.rto_s is None else round(1000 * application.slo.rto_s)
 
 
-def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> int | None:
+def not_safe_since_ms(
+    state: ApplicationState, before_ms: int | None = None, safe_at_ms: int | None = None
+) -> int | None:
     """Since when an application is not safe, by what was noted; None where it is, or nothing was.
 
     Args:
         before_ms: what the look before said: what was noted may be noted anew.
+        safe_at_ms: when it was seen safe last: what was answered before that is not what is wrong now.
     """
     if state.verdict.word is Word.SAFE:
         return None
     view = state.view
-    found = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in state.open_records]
+    open_now = [one for one in state.open_records if one.decided_at_ms > (safe_at_ms or 0)]
+    found = [one.failed_at_ms or one.detected_at_ms or one.decided_at_ms for one in open_now]
     found += [one.reported_at_ms for one in view.watcher.unanswered] if view.watcher and state.watched else []
     assigned = view.assignment.instances if view.assignment else ()
     for name, status in view.statuses.items():
@@ -220,7 +224,7 @@ def not_safe_since_ms(state: ApplicationState, before_ms: int | None = None) -> 
         still_s = task.failed_s or task.source.stalled_s
         if task.role is Role.ACTIVE and (task.failed_s is not None or still_s > Timeouts.stall_s):
             found.append(status.sent_at_ms - round(1000 * still_s))
-    return min([*found, *([] if before_ms is None else [before_ms])], default=None)
+    return min([*found, *([] if before_ms is None else [before_ms])], default=safe_at_ms)
 
 
 def _waiting(active: Sequence[TaskStatus], tasks: int) -> dict[str, int | None]:

@@ -24,6 +24,7 @@ class Application:
 
     Args:
         dags: its DAGs' ids, by what stands behind the application's in them: ``deploy``, ``drill_crash``.
+        paused: of those the ids that are paused although they answer and repair failures.
         lookups_by: who may look up what its stores hold, one of `LOOKUPS_BY`.
         problem: why its DAGs do not say what they should; None where they do.
     """
@@ -34,8 +35,13 @@ class Application:
     num_standby_replicas: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     slo: Slo = field(default_factory=Slo)
+    paused: tuple[str, ...] = ()
     lookups_by: str = OPERATORS
     problem: str | None = None
+
+
+_ANSWERING: Final = ("failover", "repair")
+"""The DAGs that have to run by themselves after a failure."""
 
 
 def dags_by_application(tags: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
@@ -130,6 +136,7 @@ def read_applications() -> dict[str, Application]:
             select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(tagged), DagTag.dag_id.in_(present))
         )
         tags = [(str(dag_id), str(tag)) for dag_id, tag in rows]
+        paused = set(session.scalars(present.where(DagModel.is_paused.is_(True))))
         found = dags_by_application(tags)
         monitors = [dags["monitor"] for dags in found.values() if "monitor" in dags]
         kept = SerializedDagModel.get_latest_serialized_dags(dag_ids=monitors, session=session) if monitors else ()
@@ -137,6 +144,7 @@ def read_applications() -> dict[str, Application]:
     return {
         id_: dataclasses.replace(
             application_of(id_, dags, data.get(dags.get("monitor", ""))),
+            paused=tuple(dags[name] for name in _ANSWERING if dags.get(name) in paused),
             lookups_by=lookups_by([tag for of, tag in tags if of == dag_id] for dag_id in dags.values()),
         )
         for id_, dags in sorted(found.items())

@@ -17,7 +17,7 @@ from airflow_provider.common.clock import now_ms
 from airflow_provider.control.outlook.losses import LATELY_MS, recent_losses
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.records import METRICS_MS, known_history, known_metrics
-from airflow_provider.control.overview.verdict import Step, step_of_error
+from airflow_provider.control.overview.verdict import Step, Word, step_of_error
 from airflow_provider.control.overview.watches import HeartbeatWatch, WatcherWatch
 from airflow_provider.control.records.history import HistoryRecord
 from airflow_provider.control.records.job_description import JobDescription
@@ -185,7 +185,7 @@ class FollowedApplication:
         with ControlReader(connection, application.id, follows=True) as reader:
             view = reader.read_to_end()
             heartbeats, watcher = HeartbeatWatch(application.timeouts), WatcherWatch()
-            read, since_ms = self._read(connection, view), None
+            read, since_ms, safe_at_ms = self._read(connection, view), None, None
             while not self._over and not heartbeats.known(view, time.monotonic()):  # what was said may be long ago
                 self._publish(Answers.unknown(application, _BEING_READ, before=self._answers))
                 reader.poll(0.5)
@@ -213,9 +213,11 @@ class FollowedApplication:
                     history=read.history,
                     losses=recent_losses(read.metrics, view.statuses, now_ms(), LATELY_MS),
                     num_standby_replicas=application.num_standby_replicas,
+                    paused_dags=self.application.paused,
                 )
                 with _ONE_AT_A_TIME:
-                    since_ms = not_safe_since_ms(state, since_ms)
+                    since_ms = not_safe_since_ms(state, since_ms, safe_at_ms)
+                    safe_at_ms = now_ms() if state.verdict.word is Word.SAFE else safe_at_ms
                     self._publish(answers_of(application, state, read, since_ms, closely=self._closely))
                 while (left_s := now + self._look_every_s - time.monotonic()) > 0 and not self._over:
                     reader.poll(min(left_s, 0.5))
@@ -305,6 +307,11 @@ class Followers:
             return Answers.unknown(application, application.problem)
         with self._lock:
             followed = self._by_id.get(application.id)
+            if (
+                followed is not None
+                and dataclasses.replace(followed.application, paused=application.paused) == application
+            ):
+                followed.application = application  # nothing is read anew for that
             if followed is None or not followed.lives or followed.application != application:
                 if followed is not None:
                     followed.stop()

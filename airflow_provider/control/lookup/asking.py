@@ -18,7 +18,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.lookup.channel import LookupChannel
 from airflow_provider.control.records.assignment import TaskAssignment
 from airflow_provider.control.records.lookup import Answer, CopyAnswer, Question
-from airflow_provider.control.records.task_state import TaskState
+from airflow_provider.control.records.task_state import Role, TaskState
 from airflow_provider.control.topics.reader import ControlReader
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError, ConfigurationError
@@ -95,8 +95,10 @@ def stands(found: FoundCopy) -> str:
     if behind and copy.lag_s:
         behind += f" for {copy.lag_s:.1f} s"
     if not found.owner:
-        behind += ", whose owner did not answer"
-    return f"{copy.role.value}, {copy.state.value}{behind}, {at}"
+        works = copy.role is Role.STANDBY or copy.state is TaskState.RUNNING
+        behind += ", whose owner did not answer" if works else ", which does not process it now"
+    state = "" if copy.state is TaskState.FOLLOWING else f", {copy.state.value}"
+    return f"{copy.role.value}{state}{behind}, {at}"
 
 
 def value_text(value: str | None) -> str:

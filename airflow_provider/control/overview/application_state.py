@@ -45,6 +45,7 @@ class ApplicationState:
         history: what the application went through, the oldest first: predictions rest on it.
         losses: by task, what it left out within the last ten minutes.
         num_standby_replicas: wanted standbys per task; fewer where there are not enough instances.
+        paused_dags: the ids of the DAGs that answer and repair failures, and are paused; none where that is not known.
     """
 
     view: ControlView
@@ -54,6 +55,7 @@ class ApplicationState:
     history: Sequence[HistoryRecord] = ()
     losses: Mapping[TaskId, Losses] = field(default_factory=dict)
     num_standby_replicas: int = 1
+    paused_dags: Sequence[str] = ()
 
     @cached_property
     def predicted(self) -> dict[TaskId, PredictedRto]:
@@ -140,6 +142,12 @@ class ApplicationState:
             )
             works = bool(self.view.assignment and any(self.view.assignment.active_on(name) for name in paused))
             found.append(Finding(text, _still(works), Step.TOOLS))
+        if self.paused_dags:
+            text = (
+                f"paused in Airflow, so a failure is answered by the watcher at best, and not repaired: "
+                f"{', '.join(self.paused_dags)}; unpause that"
+            )
+            found.append(Finding(text, step=Step.NO_FAILOVER))
         return verdict(found, self.instance_names)
 
     @property

@@ -83,7 +83,7 @@ def test_standby_says_how_far_it_is_behind_and_whether_there_is_more(
 ) -> None:
     assert run(result(STANDBY), monkeypatch) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "task 0_0 on a: standby, following, 1,234 changelog records behind for 2.2 s, whose owner did not answer, "
+        "task 0_0 on a: standby, 1,234 changelog records behind for 2.2 s, whose owner did not answer, "
         "before its first commit",
         "ann: 1",
         "  ... and more than an answer takes",

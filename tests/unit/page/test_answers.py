@@ -178,6 +178,36 @@ def test_it_is_not_safe_since_what_was_noted_first_however_often_it_is_noted_ane
     assert (first, not_safe_since_ms(state_of(view), first), not_safe_since_ms(state_of(view))) == (1_000, 1_000, 5_000)
 
 
+def test_it_is_not_safe_since_what_came_after_it_was_safe_last() -> None:
+    view = whole()
+    old = dataclasses.replace(incident(), failed_at_ms=200, decided_at_ms=300)
+    view.incidents[old.incident.id] = old
+    view.statuses["a"] = instance("a", state=InstanceState.ENDED, error="killed")
+
+    assert not_safe_since_ms(state_of(view)) == 200, "nobody looked before"
+    assert not_safe_since_ms(state_of(view), None, 900) == 1_000
+    paused = dataclasses.replace(state_of(whole()), paused_dags=("app_failover",))
+    assert not_safe_since_ms(paused, None, 900) == 900, "of what has no time of its own"
+
+
+def test_paused_dags_that_repair_are_said_before_a_failure_shows_them() -> None:
+    found = card(ORDERS, dataclasses.replace(state_of(whole()), paused_dags=("app_failover", "app_repair")), ())
+
+    (reason,) = found["reasons"]
+    assert (found["word"], reason["step_title"]) == ("degraded", "No failover run")
+    assert "app_failover, app_repair" in reason["text"]
+
+
+def test_while_a_task_stands_still_no_figure_says_what_a_failure_costs() -> None:
+    history = (failover_record(incident(1_000)),)
+    view = whole()
+    assert card(ORDERS, state_of(view, history=history), ())["predicted_rto_ms"] is not None
+
+    view.statuses["a"] = instance("a", active(0, TaskState.FAILED, error="no"), standby(1))
+
+    assert card(ORDERS, state_of(view, history=history), ())["predicted_rto_ms"] is None
+
+
 def test_graph_leads_from_sources_by_internal_topics_to_sinks() -> None:
     stages = (
         StageDescription(number=0, name="split", source="in", steps=("s",), key="k", operation="o", output="between"),

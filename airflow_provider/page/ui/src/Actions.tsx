@@ -1,8 +1,9 @@
 import { Box, Button, Heading, Text } from "@chakra-ui/react";
 import { useEffect, useRef, useState } from "react";
 
-import { runState, startRun } from "./api";
-import { Problem, runPath, Section, UiLink } from "./Parts";
+import { startRun, type Run } from "./api";
+import { Problem, Section } from "./Parts";
+import { Started } from "./Runs";
 import type { Details } from "./types";
 
 /** A run that can be started: whatever is not said here is as the DAG's form has it. */
@@ -25,7 +26,8 @@ function actionsOf(details: Details, mayStart: string[]): Action[] {
       dag: name,
       does:
         "A failure is made now, on the running application, of the kind that the drill is named after: the tasks that it " +
-        "hits stand still until they are moved, and what that costs is measured.",
+        "hits stand still until they are moved, and what that costs is measured. It chooses the instance by itself, and " +
+        "is skipped where that would be dangerous.",
       label: `Drill: ${name.slice(DRILL.length)}`,
     }));
   const all: Action[] = [
@@ -34,7 +36,9 @@ function actionsOf(details: Details, mayStart: string[]): Action[] {
       chooses: "one",
       conf: {},
       dag: "failover",
-      does: "All tasks are moved off this instance, to their warm standbys.",
+      does:
+        "Where something is wrong with this instance or its tasks, that is answered. Where nothing is, all its tasks are " +
+        "moved off it, to their warm standbys.",
       label: "Promote standbys",
     },
     {
@@ -73,7 +77,7 @@ const Confirmation = ({
 }: {
   readonly action: Action;
   readonly details: Details;
-  readonly onEnd: (runId?: string) => void;
+  readonly onEnd: (run?: Run) => void;
 }) => {
   const names = (details.hosts ?? []).map((host) => host.instance);
   const [chosen, setChosen] = useState<string[]>(action.chooses === "one" ? names.slice(0, 1) : names);
@@ -154,31 +158,6 @@ const Confirmation = ({
   );
 };
 
-interface Run {
-  dagId: string;
-  runId: string;
-}
-
-const OVER = ["success", "failed"];
-const LOOK_MS = 2_000;
-
-/** A run that was started, and what becomes of it. */
-const Started = ({ run: { dagId, runId } }: { readonly run: Run }) => {
-  const [state, setState] = useState("queued");
-  useEffect(() => {
-    if (OVER.includes(state)) return undefined;
-    const timer = setInterval(() => {
-      runState(dagId, runId).then(setState, () => undefined); // one that is not answered is asked again
-    }, LOOK_MS);
-    return () => clearInterval(timer);
-  }, [dagId, runId, state]);
-  return (
-    <Text data-testid="started" mt={3} role="status">
-      {dagId}: <UiLink to={runPath(dagId, runId)}>{runId}</UiLink>, {state}
-    </Text>
-  );
-};
-
 /** Buttons for those who may start a run; nothing for others. */
 export const Actions = ({ details, mayStart }: { readonly details: Details; readonly mayStart: string[] }) => {
   const [action, setAction] = useState<Action | null>(null);
@@ -207,9 +186,9 @@ export const Actions = ({ details, mayStart }: { readonly details: Details; read
           action={action}
           details={details}
           key={action.label}
-          onEnd={(runId) => {
+          onEnd={(run) => {
             setAction(null);
-            setStarted(runId === undefined ? null : { dagId: details.dags[action.dag] ?? "", runId });
+            setStarted(run ?? null);
           }}
         />
       )}

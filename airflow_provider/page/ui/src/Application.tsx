@@ -8,6 +8,7 @@ import { Lookup } from "./Lookup";
 import { PredictedRto } from "./Overview";
 import { Figure, Figures, Problem, Section, WordBadge } from "./Parts";
 import { Reasons } from "./Reasons";
+import { FailedRuns } from "./Runs";
 import { LeftOut, Stages } from "./Stages";
 import { Timeline } from "./Timeline";
 import { Topics } from "./Topics";
@@ -73,7 +74,8 @@ export const Application = ({ id }: { readonly id: string }) => {
         </>
       )}
       <Actions details={details} mayStart={mayStart} />
-      <Lines id="incidents" lines={details.open_incidents ?? []} title="Answered, and not repaired yet" />
+      <Lines id="incidents" lines={details.open_incidents ?? []} title="Answered, and not over yet" />
+      <FailedRuns dags={details.dags} />
       {details.hosts === undefined ? (
         details.word === "unknown" ? undefined : <Text>Asking…</Text>
       ) : (
@@ -90,7 +92,7 @@ export const Application = ({ id }: { readonly id: string }) => {
       <Lines
         id="notes"
         lines={[...(details.held_time ?? []), ...(details.uneven_load ? [details.uneven_load] : [])]}
-        title="Nothing is wrong, but"
+        title="Worth knowing"
       />
     </Box>
   );

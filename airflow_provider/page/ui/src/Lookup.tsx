@@ -5,6 +5,9 @@ import { lookUp } from "./api";
 import { Problem, Section } from "./Parts";
 import type { Details, LookupAnswer } from "./types";
 
+/** More is refused. */
+const MOST_CHARS = 1_000;
+
 const Found = ({ answer }: { readonly answer: LookupAnswer }) => (
   <Box aria-live="polite" data-testid="looked-up" mt={3}>
     <Text fontFamily="mono" fontSize="sm" wordBreak="break-all">
@@ -56,6 +59,7 @@ const Field = ({
     </Text>
     <Input
       autoComplete="off"
+      maxLength={MOST_CHARS}
       onChange={(event) => onChange(event.target.value)}
       size="sm"
       value={value}

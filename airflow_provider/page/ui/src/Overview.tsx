@@ -10,7 +10,11 @@ const POLL_MS = 2_000;
 export const PredictedRto = ({ card }: { readonly card: Card }) => (
   <>
     {card.predicted_by_default && typeof card.predicted_rto_ms === "number" ? "~" : ""}
-    {seconds(card.predicted_rto_ms)}
+    {card.word === "standing still"
+      ? "it stands still"
+      : typeof card.predicted_rto_ms === "number"
+        ? seconds(card.predicted_rto_ms)
+        : "not known"}
     {card.slo_rto_ms === null ? " (none promised)" : ` of ${seconds(card.slo_rto_ms)} promised`}
   </>
 );

@@ -17,6 +17,9 @@ const PHASES: Record<string, string> = {
 };
 const GLYPHS: Record<Event["outcome"], string> = { failed: "✕", open: "◐", passed: "✓", skipped: "–" };
 
+/** A bar that is so many times as long as most is cut, so that the others can be read. */
+const MOST_TIMES = 10;
+
 const sumOf = (event: Event): number => event.phases_ms.reduce((sum, [, ms]) => sum + Math.max(0, ms), 0);
 
 /** One that is not over has lasted until now. */
@@ -34,9 +37,24 @@ const Bar = ({ event, longestMs }: { readonly event: Event; readonly longestMs: 
   const percent = (ms: number): string => `${(100 * Math.max(0, ms)) / longestMs}%`;
   return (
     <Box aria-label={said(event)} bg="bg.muted" data-testid="bar" display="flex" h="0.9rem" position="relative" role="img" w="100%">
-      {event.phases_ms.map(([name, ms]) => (
-        <Box bg={PHASES[name]} borderColor="bg" borderEndWidth="1px" key={name} title={`${name} ${seconds(ms)}`} w={percent(ms)} />
-      ))}
+      <Box display="flex" overflow="hidden" w="100%">
+        {event.phases_ms.map(([name, ms]) => (
+          <Box
+            bg={PHASES[name]}
+            borderColor="bg"
+            borderEndWidth="1px"
+            flexShrink={0}
+            key={name}
+            title={`${name} ${seconds(ms)}`}
+            w={percent(ms)}
+          />
+        ))}
+      </Box>
+      {sumOf(event) > longestMs ? (
+        <Text as="span" bg="bg" fontSize="xs" lineHeight="0.9rem" ps={1} whiteSpace="nowrap">
+          … {seconds(sumOf(event))}
+        </Text>
+      ) : undefined}
       {event.slo_rto_ms !== null && event.slo_rto_ms <= longestMs ? (
         <Box
           bg="fg"
@@ -84,7 +102,9 @@ const Evidence = ({ event }: { readonly event: Event }) => (
 export const Timeline = ({ events: known }: { readonly events: Event[] }) => {
   const events = known.map(untilNow);
   const [open, setOpen] = useState<string | null>(null);
-  const tookMs = Math.max(1, ...events.map(sumOf));
+  const sums = events.map(sumOf).filter((ms) => ms > 0).sort((one, other) => one - other);
+  const mostMs = MOST_TIMES * (sums[Math.floor(sums.length / 2)] ?? 1);
+  const tookMs = Math.max(1, ...sums.filter((ms) => ms <= mostMs));
   const promisedMs = Math.max(0, ...events.map((event) => event.slo_rto_ms ?? 0));
   // A promise that nothing comes near would make all bars too short to be read.
   const longestMs = promisedMs < 4 * tookMs ? Math.max(tookMs, promisedMs) : tookMs;

@@ -103,16 +103,68 @@ async function post(path: string, body: unknown): Promise<unknown> {
 export const lookUp = async (id: string, store: string, key: string[]): Promise<LookupAnswer> =>
   (await post(`stateful-streams/api/applications/${encodeURIComponent(id)}/lookup`, { key, store })) as LookupAnswer;
 
-/** What became of a run. */
-export async function runState(dagId: string, runId: string): Promise<string> {
-  const answer = await fetch(address(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`));
-  if (!answer.ok) throw new Error(await problemOf(answer));
-  return ((await answer.json()) as { state: string }).state;
+/** A run of a DAG, as Airflow's own API knows it, which decides what the user may see and start. */
+export interface Run {
+  dagId: string;
+  runId: string;
+  beganAtMs: number;
 }
 
-/** Start a run of a DAG by Airflow's own API, which decides whether the user may. */
-export async function startRun(dagId: string, conf: Record<string, unknown>): Promise<string> {
-  const body = { logical_date: null, conf };
-  const run = await post(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, body);
-  return (run as { dag_run_id: string }).dag_run_id;
+interface AirflowRun {
+  dag_id: string;
+  dag_run_id: string;
+  run_after: string;
 }
+
+const runOf = (run: AirflowRun): Run => ({
+  beganAtMs: Date.parse(run.run_after),
+  dagId: run.dag_id,
+  runId: run.dag_run_id,
+});
+
+const pathOf = ({ dagId, runId }: Run): string =>
+  `api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
+
+async function get(path: string): Promise<unknown> {
+  const answer = await fetch(address(path));
+  if (!answer.ok) throw new Error(await problemOf(answer));
+  return answer.json();
+}
+
+/** What became of a run. */
+export const runState = async (run: Run): Promise<string> => ((await get(pathOf(run))) as { state: string }).state;
+
+interface AirflowTask {
+  task_id: string;
+  map_index: number;
+  state: string | null;
+  rendered_map_index: string | null;
+}
+
+/** Which tasks of a run failed, and what others say of what they came to. */
+export async function outcomesOf(run: Run): Promise<string[]> {
+  const { task_instances: tasks } = (await get(`${pathOf(run)}/taskInstances`)) as { task_instances: AirflowTask[] };
+  return tasks.flatMap(({ map_index: index, rendered_map_index: said, state, task_id: id }) =>
+    state === "failed"
+      ? [`${id} failed: see its log`]
+      : said !== null && said !== String(index)
+        ? [`${id}: ${said}`]
+        : [],
+  );
+}
+
+/** The newest runs of some DAGs that failed since then. */
+export async function failedRuns(dagIds: string[], sinceMs: number): Promise<Run[]> {
+  const found = await post("api/v2/dags/~/dagRuns/list", {
+    dag_ids: dagIds,
+    order_by: "-run_after",
+    page_limit: 5,
+    run_after_gte: new Date(sinceMs).toISOString(),
+    states: ["failed"],
+  });
+  return (found as { dag_runs: AirflowRun[] }).dag_runs.map(runOf);
+}
+
+/** Start a run of a DAG. */
+export const startRun = async (dagId: string, conf: Record<string, unknown>): Promise<Run> =>
+  runOf((await post(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, { logical_date: null, conf })) as AirflowRun);

@@ -25,6 +25,10 @@ _HOLDER: Final = "holder"
 _RETRY_S: Final = 0.02
 _MAX_BYTES: Final = 100
 _OPEN_FOLDERS: Final = Path("/proc/self/fd")
+_SILENT_S: Final = 0.5
+_silent: Final = set[str]()
+"""The addresses of holders that let a question wait for too long. One that is stopped may hold many stores: the others
+are not waited for one after the other."""
 
 
 class Handover:
@@ -72,7 +76,7 @@ def open_store(
         StoreLockedError: the holder lives and does not close it in time, is another instance's, or is no worker of this
             package.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     holder = path.parent / f"{path.name}.{_HOLDER}"
     while True:
         try:
@@ -80,6 +84,7 @@ def open_store(
         except StoreLockedError as error:
             other, other_address = _read_holder(holder)
             foreign = other not in (None, instance)
+            deadline = began + (min(timeout_s, _SILENT_S) if other_address in _silent else timeout_s)
             if time.monotonic() > deadline:
                 if not foreign:
                     raise
@@ -116,13 +121,19 @@ def _read_holder(holder: Path) -> tuple[str | None, str]:
 
 
 def _ask(address: str, folder: str, deadline: float) -> None:
-    # A dead holder cannot be asked and need not be: the kernel gives its lock back.
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(max(0.1, deadline - time.monotonic()))
-        with _reachable(address) as reachable:
-            client.connect(reachable)
-        client.sendall(f"{folder}\n".encode())
-        client.makefile().readline()
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(max(0.1, deadline - time.monotonic()))
+            with _reachable(address) as reachable:
+                client.connect(reachable)
+            client.sendall(f"{folder}\n".encode())
+            client.makefile().readline()
+    except TimeoutError:
+        _silent.add(address)
+    except OSError:
+        pass  # a dead holder cannot be asked and need not be: the kernel gives its lock back
+    else:
+        _silent.discard(address)
 
 
 @contextlib.contextmanager

@@ -83,6 +83,14 @@ def test_instance_that_was_told_nothing_of_a_takeover_is_no_owner() -> None:
     assert "whose owner did not answer" in stands(of(old, tasks).found[FIRST])
 
 
+def test_owner_whose_task_has_failed_did_answer_and_says_what_it_holds() -> None:
+    failed = dataclasses.replace(owner(FIRST, *KEPT), state=TaskState.FAILED)
+
+    found = of(said(a=failed), {FIRST: TaskAssignment("a")}).found[FIRST]
+
+    assert stands(found).startswith("active, failed, which does not process it now, ")
+
+
 @pytest.mark.parametrize(
     ("copy", "why"),
     [

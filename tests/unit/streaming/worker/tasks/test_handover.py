@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +112,29 @@ def test_store_of_somebody_else_is_refused_after_the_deadline(workers: tuple[Wor
         workers[0].open(path, timeout_s=0.1)
 
     somebody.close()
+
+
+def test_holder_that_answered_no_question_is_not_waited_for_again(
+    workers: tuple[Worker, Worker], tmp_path: Path
+) -> None:
+    """As a process that is stopped: it may hold many stores."""
+    first, second = workers
+    held = [Store(tmp_path / f"0_{number}" / "state", ["state"]) for number in range(2)]
+    for store in held:
+        (store.path.parent / "state.holder").write_text(f"{first.handover.address}\ni1\n")
+    first.willing.clear()
+
+    with pytest.raises(StoreLockedError):
+        second.open(held[0].path, timeout_s=1.0)
+    began = time.monotonic()
+    with pytest.raises(StoreLockedError):
+        second.open(held[1].path, timeout_s=3600.0)
+    assert time.monotonic() - began < 1800
+
+    first.willing.set()
+    held[1].close()
+    assert second.open(held[1].path).position is None
+    held[0].close()
 
 
 def test_other_instance_with_the_same_state_folder_is_refused_and_the_holder_not_asked(
