@@ -347,6 +347,19 @@ def test_button_asks_first_and_starts_a_run_with_the_forms_defaults(stage: Stage
 
 
 @pytest.mark.browser
+def test_what_a_run_came_to_is_said_where_it_was_started(stage: Stage, browser: Browser) -> None:
+    show(browser, stage, "user", f"/plugin/streams?application={SURVIVOR}", "[data-testid=actions]")
+    browser.look(width=1280, dark=False)
+    browser.click('[data-testid=actions] >> text="Stop"')
+    browser.click("text=Yes, start the run")
+
+    # It was never deployed.
+    browser.wait_for("[data-testid=started] >> text=/, failed/", 240)
+    browser.wait_for("[data-testid=started] >> text=/stop.* failed: see its log/")
+    browser.wait_for("[data-testid=failed-runs] >> text=/_operate/", 60)
+
+
+@pytest.mark.browser
 def test_keys_alone_lead_to_what_a_failure_of_a_task_costs(stage: Stage, browser: Browser) -> None:
     show(browser, stage, "viewer", "/plugin/streams", f"text={ID}")
     press_until(browser, f"document.activeElement.textContent === '{ID}'")
