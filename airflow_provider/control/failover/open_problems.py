@@ -60,36 +60,31 @@ def unanswered_problem(application_id: str, found: Unanswered, at_ms: int, *, by
 
 
 def unanswered_problems(view: ControlView) -> tuple[str, ...]:
-    """A line for each that the watcher named last and that has no answer.
+    """A line for each incident that the watcher named last and that has no answer.
 
     Args:
         view: what the control topics hold; only a watcher that lives says what is so now.
     """
-    watcher = view.watcher
-    if watcher is None:
-        return ()
-    return tuple(
-        unanswered_problem(view.application_id, one, watcher.sent_at_ms)
-        for one in watcher.unanswered
-        # One that is held for want of an instance is reported again once there is one.
-        if (record := view.incidents.get(one.incident)) is None or record.no_candidate
-    )
+    return _of_watcher(view, by_watcher=False)
 
 
 def unrepaired_problems(view: ControlView) -> tuple[str, ...]:
-    """A line for each that the watcher has answered itself, and that no run has taken up since.
+    """The same of each that the watcher has answered itself, and that no run has taken up since."""
+    return _of_watcher(view, by_watcher=True)
 
-    Args:
-        view: what the control topics hold; only a watcher that lives says what is so now.
-    """
-    watcher = view.watcher
+
+def _of_watcher(view: ControlView, *, by_watcher: bool) -> tuple[str, ...]:
+    watcher, lines = view.watcher, list[str]()
     if watcher is None:
         return ()
-    return tuple(
-        unanswered_problem(view.application_id, one, watcher.sent_at_ms, by_watcher=True)
-        for one in watcher.unanswered
-        if (record := view.incidents.get(one.incident)) is not None and not (record.no_candidate or record.taken_up)
-    )
+    for one in watcher.unanswered:
+        answer = view.incidents.get(one.incident)
+        if answer is not None and answer.no_candidate:  # reported again, since there is one
+            answer = None
+        if by_watcher is (answer is not None) and (answer is None or not answer.taken_up):
+            at_ms = watcher.sent_at_ms
+            lines.append(unanswered_problem(view.application_id, one, at_ms, by_watcher=by_watcher))
+    return tuple(lines)
 
 
 def open_incidents(view: ControlView) -> tuple[str, ...]:
