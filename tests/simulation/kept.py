@@ -146,11 +146,11 @@ KEPT: Final = (
     Kept(
         "CarriedOut",
         "liveness",
-        74384,
+        26240,
         (
-            Fault(at=2.702, kind="fail_over_by_hand", target=0, count=2),
-            Fault(at=11.416, kind="fail_over_by_hand", target=5),
-            Fault(at=11.769, kind="unclean_leader", target=2, what="assignment", seconds=0.1, count=2),
+            Fault(at=4.856, kind="kill", target=0),
+            Fault(at=10.588, kind="kill", target=6),
+            Fault(at=13.407, kind="unclean_leader", target=6, what="assignment", seconds=0.1),
         ),
         LONG,
     ),

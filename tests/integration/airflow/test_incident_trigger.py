@@ -20,8 +20,10 @@ from confluent_kafka import Producer
 
 from airflow_provider.common.clock import now_ms
 from airflow_provider.common.task_id import TaskId
+from airflow_provider.control.history.topic import read_history
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.incident import Incident, IncidentKind, IncidentRecord
+from airflow_provider.control.records.history import HistoryOutcome
+from airflow_provider.control.records.incident import Action, Decision, Incident, IncidentKind, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, InstanceStatus, ProcessStatus, TaskState, TaskStatus
 from airflow_provider.control.topics.writer import ControlWriter
 from airflow_provider.kafka.connection import KafkaConnection
@@ -378,3 +380,40 @@ def test_watch_waits_for_topics_that_are_not_there_yet(
             await watch.until(1)
 
     asyncio.run(run())
+
+
+def test_hold_is_over_and_in_the_history_once_its_task_works_again(
+    application: Application, pair: tuple[InstanceStatus, ...]
+) -> None:
+    failed = replace(pair[0], tasks=(active(0, TaskState.FAILED, error="no JSON", error_kind="DecodeError"),))
+    works = replace(pair[0], tasks=(active(0, owned_at_ms=now_ms(), first_commit_at_ms=now_ms()),))
+    incident = replace(incident_of("a", application), kind=IncidentKind.TASK_FAILED, active_since=1)
+    hold = IncidentRecord(
+        incident=incident,
+        answered_by="run",
+        detected_at_ms=now_ms() - 1,
+        decided_at_ms=now_ms(),
+        generation=1,
+        plan=(Decision(task=TaskId(0, 0), action=Action.HOLD, to=None, evidence="it would fail anywhere"),),
+        failed_at_ms=1,
+    )
+
+    def kept() -> IncidentRecord:
+        return application.view().incidents[incident.id]
+
+    async def run() -> None:
+        async with heartbeats(application, pair[1]), watching(application) as watch:
+            await asyncio.to_thread(application.write, hold, failed)
+            await watch.catch_up()
+            assert (await asyncio.to_thread(kept)).resolved_at_ms is None
+            await asyncio.to_thread(application.write, works)
+            deadline = time.monotonic() + 10.0
+            while (await asyncio.to_thread(kept)).resolved_at_ms is None:
+                assert time.monotonic() < deadline, "waited 10 s for the end of the hold"
+            assert watch.fired == []
+
+    asyncio.run(run())
+
+    (noted,) = read_history(application.connection, application.id)
+    assert (noted.id, noted.outcome) == (incident.id, HistoryOutcome.PASSED)
+    assert kept().recovery is not None
