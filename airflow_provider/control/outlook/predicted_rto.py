@@ -28,7 +28,7 @@ _FIRST_OUTPUT_MS: Final = 1_000
 
 _NEWEST: Final = 50
 _QUANTILE: Final = 0.9
-_STARTED: Final = frozenset({Action.KEEP, Action.WAIT})
+_TAKEN_OVER: Final = frozenset({Action.PROMOTE, Action.RENEW})
 _OF_LOST_INSTANCES: Final = frozenset(kind.value for kind in IncidentKind if kind.needs_replacement)
 _RECORDS_PER_S: Final = 100_000.0
 """Where no restore is on record: a seventh of what was measured on an idle machine."""
@@ -70,13 +70,13 @@ def phase_times(
         timeouts: silence that counts as the end is the default of detection.
         cause: only failovers of this kind, where there is one; None for any. How long detection takes is never taken
             from those of another kind.
-        restarts: only those in which a task waited for an instance to be started, which takes many times as long as
-            a takeover by one that runs; False for only the others. Where a task was held, a person was waited for, so
-            that is neither.
+        restarts: only those in which a task found no copy on an instance that ran, and most often waited until one was
+            started, which takes many times as long; False for only those in which every task did. Where a task was
+            held, a person was waited for, so that is neither.
     """
     # Clocks that are known to differ measured no phase.
     failovers = [r for r in history if r.kind is HistoryKind.FAILOVER and r.rto.clocks_differ_ms is None]
-    failovers = [r for r in failovers if _waits(r) is restarts]
+    failovers = [r for r in failovers if _found_no_copy(r) is restarts]
     lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
     alike = [record for record in failovers if cause is not None and record.cause == cause.value]
     newest = (alike or lost)[-_NEWEST:]
@@ -92,10 +92,10 @@ def phase_times(
     )
 
 
-def _waits(record: HistoryRecord) -> bool | None:
-    """Whether a task waited for an instance to be started; None where one waited for a person."""
+def _found_no_copy(record: HistoryRecord) -> bool | None:
+    """Whether a task had no copy that could take over; None where one waited for a person."""
     actions = {one.action for one in record.decisions}
-    return None if Action.HOLD in actions else not actions.isdisjoint(_STARTED)
+    return None if Action.HOLD in actions else not actions <= _TAKEN_OVER
 
 
 def _output_without_restore(record: HistoryRecord) -> int | None:

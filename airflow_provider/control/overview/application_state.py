@@ -31,6 +31,7 @@ from airflow_provider.control.records.status import (
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 
+_TAKEN_OVER: Final = frozenset({TaskState.OWNING, TaskState.RESTORING})
 _FAR_BEHIND_S: Final = 60.0
 """A standby that lags for longer than this is not what a failover should wait for."""
 
@@ -300,8 +301,9 @@ class ApplicationState:
         if own is None or own.role is not Role.ACTIVE or own.state is not TaskState.RUNNING:
             state = "unknown" if own is None else own.state.value
             text = f"task {task_id}: {state} on {active}{_because(own.error if own else None)}"
-            step = of_gone or step_of_error(own.error_kind if own else None) or Step.STANDS_STILL
-            return [Finding(text, still, step)]
+            taken_over = own is None or (own.state in _TAKEN_OVER and own.error is None)
+            step = of_gone or step_of_error(own.error_kind if own else None)
+            return [Finding(text, still, step or (Step.UNDER_WAY if taken_over else Step.STANDS_STILL))]
         if own.error is not None:
             text = f"task {task_id}: running on {active}{_because(own.error)}"
             return [Finding(text, step=step_of_error(own.error_kind) or Step.WHERE_TO_LOOK)]

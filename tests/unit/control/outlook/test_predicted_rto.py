@@ -95,7 +95,7 @@ def test_where_no_start_is_on_record_its_time_is_not_known() -> None:
     )
 
 
-@pytest.mark.parametrize("action", [Action.KEEP, Action.WAIT, Action.HOLD])
+@pytest.mark.parametrize("action", [Action.KEEP, Action.WAIT, Action.HOLD, Action.REPLAY])
 def test_takeover_by_an_instance_that_runs_is_not_foretold_by_what_waited(action: Action) -> None:
     waited = failover(actions=(action,), owned_ms=300_000)
 

@@ -51,6 +51,10 @@ def test_application_is_safe_where_every_task_runs_and_is_warm_and_somebody_watc
             [Step.STANDS_STILL], id="stalled",
         ),
         pytest.param(
+            (instance("a", active(0, TaskState.OWNING)), B), (), Word.STANDING_STILL, [Step.UNDER_WAY],
+            id="is-taken-over",
+        ),
+        pytest.param(
             (A, instance("b", state=InstanceState.STARTING, incarnation=1)), (), Word.DEGRADED, [Step.UNDER_WAY],
             id="standbys-instance-starts",
         ),
