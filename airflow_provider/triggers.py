@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import os
 import socket
@@ -48,7 +49,6 @@ from airflow_provider.hooks.kafka_streams import KafkaStreamsHook
 from airflow_provider.hooks.telemetry import WatcherPushes
 
 if TYPE_CHECKING:
-    from airflow_provider.control.topics.codec import Value
     from airflow_provider.control.topics.follower import ControlFollower
     from airflow_provider.control.topics.view import ControlView
     from airflow_provider.control.topics.writer import ControlWriter
@@ -184,6 +184,7 @@ _POLL_S: Final = 0.25
 _AGAIN_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 """Shorter than others wait for a sign that it watches."""
+_WORKS_S: Final = 5.0
 _LATER: Final = (
     AirflowNotFoundException,
     BrokerUnreachableError,
@@ -247,7 +248,7 @@ class IncidentTrigger(BaseEventTrigger):
         self._fired: dict[str, float] = {}
         self._reported: dict[str, tuple[float, Unanswered]] = {}
         self._wrote_at = float("-inf")
-        self._end_holds_at = float("-inf")
+        self._ended: dict[tuple[str, str], float] = {}
         self._not_written = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -292,6 +293,7 @@ class IncidentTrigger(BaseEventTrigger):
             began_at_ms = now_ms()
             writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
             pushes = WatcherPushes(connection, self.application_id)
+            ending: asyncio.Task[None] | None = None
             try:
                 while True:
                     if not await self._can_judge(follower):
@@ -300,8 +302,11 @@ class IncidentTrigger(BaseEventTrigger):
                         for event in await self._answered(connection, follower):
                             yield TriggerEvent(to_plain(event))
                         self._note_recoveries(writer, follower.view, began_at_ms)
-                        if (ended := ended_holds(follower.view)) and time.monotonic() >= self._end_holds_at:
-                            await asyncio.to_thread(self._end_holds, writer, follower.view, ended)
+                        ended = self._ended_holds(follower.view)
+                        if ended and (ending is None or ending.done()):  # beside it: to write takes time
+                            ending = asyncio.create_task(
+                                asyncio.to_thread(self._end_holds, connection, follower.view, ended)
+                            )
                         if (watcher := self._write_that_it_watches(writer, began_at_ms)) is not None:
                             silent_for_s = follower.silent_for_s()
                             pushes.tell(ApplicationFigures(follower.view, silent_for_s, self._timeouts, watcher))
@@ -320,28 +325,34 @@ class IncidentTrigger(BaseEventTrigger):
                 self.log.warning("The recovery from %s could not be noted: %s", noted.incident, error)
             view.recoveries[noted.incident] = noted
 
-    def _end_holds(self, writer: ControlWriter, view: ControlView, ended: Sequence[IncidentRecord]) -> None:
-        """Mark those resolved whose tasks work again; where that cannot be written, that is tried again later."""
+    def _ended_holds(self, view: ControlView) -> list[IncidentRecord]:
+        """Those whose tasks have worked for some time: a run that takes one up meanwhile writes of it, too."""
+        now = time.monotonic()
+        ended = {(record.incident.id, record.answered_by): record for record in ended_holds(view)}
+        self._ended = {key: self._ended.get(key, now) for key in ended}
+        return [record for key, record in ended.items() if now - self._ended[key] > _WORKS_S]
 
-        def write(_: str, *values: Value, timeout_s: float = _ANSWER_S) -> None:
-            for value in values:
-                writer.write(value, timeout_s)
+    def _end_holds(self, connection: KafkaConnection, view: ControlView, ended: Sequence[IncidentRecord]) -> None:
+        """Mark them as resolved; where that cannot be written, that is tried again later."""
+        from airflow_provider.control.history.topic import write_history
+        from airflow_provider.control.topics.writer import write_control
 
+        history = functools.partial(write_history, connection)
         for record in ended:
             self.log.info("The tasks of %s work again", record.incident.id)
             try:
-                resolved = resolve_incident(
+                view.incidents[record.incident.id] = resolve_incident(
                     record,
                     view,
                     at_ms=now_ms(),
-                    note=lambda history: note_history(write, self.application_id, [history], warn=self.log.warning),
-                    write=lambda resolved: write(self.application_id, resolved),
+                    note=lambda noted: note_history(history, self.application_id, [noted], warn=self.log.warning),
+                    write=lambda resolved: write_control(
+                        connection, self.application_id, resolved, timeout_s=_ANSWER_S
+                    ),
                 )
             except StatefulStreamsError as error:
                 self.log.warning("%s could not be marked as resolved: %s", record.incident.id, error)
-                self._end_holds_at = time.monotonic() + self.refire_after_s
-                return
-            view.incidents[record.incident.id] = resolved
+                self._ended[record.incident.id, record.answered_by] = time.monotonic() + self.refire_after_s
 
     def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> Watcher | None:
         """Once an interval, without waiting until it is stored.

@@ -113,15 +113,17 @@ def timeline(
     application: Application, view: ControlView | None, history: Sequence[HistoryRecord]
 ) -> list[dict[str, Any]]:
     """What an application went through, the newest first, with what is under way as it is now."""
-    known = {history_key(record): record for record in history}
+    known, recovered = {history_key(record): record for record in history}, set[str]()
     of_view = [] if view is None else [(one, known_recovery(one, view)) for one in view.incidents.values()]
     for incident, recovery in of_view:
         now = failover_record(incident, recovery)
+        if recovery.over(now.tasks):
+            recovered.add(now.id)
         noted = known.get(history_key(now))
         if noted is None or noted.outcome is HistoryOutcome.OPEN:
             known[history_key(now)] = now
     newest = sorted(known.values(), key=lambda record: (record.at_ms, record.id), reverse=True)[:_MOST_EVENTS]
-    return [_event(application, record) for record in newest]
+    return [_event(application, record) | {"recovered": record.id in recovered} for record in newest]
 
 
 def trend(
@@ -381,7 +383,8 @@ def _of_active(task: TaskStatus) -> dict[str, Any]:
 
 def _phases(record: HistoryRecord) -> list[tuple[str, int]]:
     """The parts that were measured; before them what is left of the whole, where it was not watched."""
-    known = [(name, ms) for name, ms in record.rto.phases if ms is not None]
+    # One that started again by itself may have been there before that was decided.
+    known = [(name, max(0, ms)) for name, ms in record.rto.phases if ms is not None]
     rest_ms = (record.rto.total_ms or 0) - sum(ms for _, ms in known)
     return [("not answered", rest_ms), *known] if rest_ms >= _WORTH_MS else known
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
@@ -17,7 +16,7 @@ from airflow_provider.control.failover.decide import decide
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import IncidentEvent
 from airflow_provider.control.records.deployment import InstanceHandle
-from airflow_provider.control.records.incident import WATCHER, Action, IncidentRecord
+from airflow_provider.control.records.incident import WATCHER, Action, Decision, IncidentRecord
 from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -61,16 +60,16 @@ class Trigger(IncidentTrigger):
     def note_recoveries(self, writer: Any, view: ControlView) -> None:
         self._note_recoveries(writer, view, began_at_ms=1)
 
-    def end_holds(self, writer: Any, view: ControlView) -> float:
-        """When it may try again."""
-        self._end_holds(writer, view, view.unresolved_incidents)
-        return self._end_holds_at
+    def ended(self, view: ControlView) -> list[str]:
+        """What it would mark as resolved now."""
+        return [record.incident.id for record in self._ended_holds(view)]
 
     def waits(self, seconds: float) -> None:
         """As if all that it did had been so long ago."""
         self._fired = {id: at - seconds for id, at in self._fired.items()}
         self._reported = {id: (at - seconds, one) for id, (at, one) in self._reported.items()}
         self._wrote_at -= seconds
+        self._ended = {key: at - seconds for key, at in self._ended.items()}
 
     def event(self, view: ControlView) -> IncidentEvent:
         follower: Any = Follower(view)
@@ -208,10 +207,6 @@ class Writer:
             raise self._error
         self.sent.append(value)
 
-    def write(self, value: Any, timeout_s: float) -> None:
-        assert timeout_s > 0
-        self.send(value)
-
 
 def test_it_writes_that_it_watches_once_an_interval() -> None:
     trigger, writer = Trigger(APPLICATION), Writer()
@@ -239,27 +234,27 @@ def test_recovery_is_noted_once_as_soon_as_the_tasks_commit_again() -> None:
     assert (noted.incident, noted.recovery.first_commit_at_ms) == (record.incident.id, 4)
 
 
-def test_hold_whose_task_works_again_is_marked_as_resolved_in_the_history_too() -> None:
+def test_hold_is_over_once_its_task_has_worked_for_some_time_since_a_run_took_it_up() -> None:
+    """A run that takes it up writes of it for some seconds, too."""
     view = held(view_of(assigned("a"), FAILED))
-    (id_,) = view.incidents
-    trigger, writer = Trigger(APPLICATION), Writer()
-
-    trigger.end_holds(writer, view)
-
-    history, resolved = writer.sent
-    assert (history.id, history.ended_at_ms is not None) == (id_, True)
-    assert (resolved.incident.id, resolved.in_history) == (id_, True)
-    assert view.unresolved_incidents == ()
-
-
-def test_hold_that_cannot_be_marked_as_resolved_is_tried_again_later() -> None:
-    view = held(view_of(assigned("a"), FAILED))
+    ((id_, record),) = view.incidents.items()
+    record = dataclasses.replace(
+        record, plan=(Decision(task=TaskId(0, 0), action=Action.HOLD, to=None, evidence="it fails anywhere"),)
+    )
+    view.incidents[id_] = record
+    view.statuses["a"] = instance("a", active(0, owned_at_ms=3, first_commit_at_ms=4))
     trigger = Trigger(APPLICATION)
 
-    later = trigger.end_holds(Writer(AccessError("no right to write")), view)
-
-    assert len(view.unresolved_incidents) == 1
-    assert later > time.monotonic()
+    assert trigger.ended(view) == []
+    trigger.waits(6.0)
+    assert trigger.ended(view) == [id_]
+    view.incidents[id_] = dataclasses.replace(record, answered_by="another-run")
+    assert trigger.ended(view) == []
+    trigger.waits(6.0)
+    view.statuses["a"] = FAILED
+    assert trigger.ended(view) == []
+    view.statuses["a"] = instance("a", active(0, owned_at_ms=3, first_commit_at_ms=4))
+    assert trigger.ended(view) == [], "it counts from the beginning"
 
 
 @pytest.mark.parametrize(

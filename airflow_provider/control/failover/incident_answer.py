@@ -242,7 +242,9 @@ def is_due(
 ) -> bool:
     """Whether a run should decide about an incident.
 
-    It is answered once. Only a task that is held because there was no other instance or because failovers followed each
+    It is answered once, unless it was held and its task has worked since.
+
+    Only a task that is held because there was no other instance or because failovers followed each
     other too fast, or that waits for its own one, is decided about again, as soon as there is an instance that would
     get it. After another failover of a task that stood still it waits for its turn.
 
@@ -252,7 +254,7 @@ def is_due(
     if pace_of(incident, view.incidents.values(), now_ms).puts_off:
         return False
     known = view.incidents.get(incident.id)
-    if known is None:
+    if known is None or (known.holds and known.resolved_at_ms is not None):  # it worked in between, and fails anew
         return True
     waits = known.no_candidate or any(one.action is Action.KEEP or one.overloaded for one in known.plan)
     if not waits or view.assignment is None:
@@ -271,20 +273,27 @@ def ended_holds(view: ControlView) -> list[IncidentRecord]:
         for record in view.unresolved_incidents
         if record.holds
         and assignment is not None
-        and not is_open(record.incident, assignment, view.statuses, view.heard_at_ms)
-        and all(_works(view, assignment, task_id) for task_id in record.incident.tasks)
+        and all(_works(view, assignment, task_id, record.incident) for task_id in record.incident.tasks)
     ]
 
 
-def _works(view: ControlView, assignment: Assignment, task_id: TaskId) -> bool:
-    """Whether a task has committed since its owner has it, or had nothing to; true of one that the job has no more."""
+def _works(view: ControlView, assignment: Assignment, task_id: TaskId, incident: Incident) -> bool:
+    """Whether a task has committed since it was held, or had nothing to; true of one that the job has no more."""
     if (given := assignment.tasks.get(task_id)) is None:
         return True
     status = view.statuses.get(given.active or "")
-    task = None if status is None or not status.state.alive else status.task(task_id)
+    if status is None or status.paused or not status.state.alive:
+        return False
+    task = status.task(task_id)
     if task is None or (task.role, task.state) != (Role.ACTIVE, TaskState.RUNNING) or task.error is not None:
         return False
-    return task.generation >= given.active_since and (task.first_commit_at_ms is not None or task.had_no_input)
+    if task.generation < given.active_since or task.source.stalled_s > Timeouts.stall_s:
+        return False
+    if task.source.lag_records == 0 and not task.source.uncommitted_records:
+        return task.owned_at_ms is not None  # what it stood still before may be gone, too
+    if is_open(incident, assignment, view.statuses, view.heard_at_ms):
+        return False
+    return task.first_commit_at_ms is not None
 
 
 def _plan(
@@ -379,7 +388,10 @@ class FailoverAnswer:
             evidence=incident.evidence,
             tasks=incident.tasks,
             decisions=record.decisions,
-            moved={task_id: assignment.tasks[task_id].active for task_id in incident.tasks},
+            # A task that the job has no more has none.
+            moved={
+                task_id: assignment.tasks[task_id].active for task_id in incident.tasks if task_id in assignment.tasks
+            },
             generation=record.generation,
             failed_at_ms=record.failed_at_ms,
             detected_at_ms=record.detected_at_ms,

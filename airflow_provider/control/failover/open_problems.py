@@ -88,9 +88,11 @@ def _of_watcher(view: ControlView, *, by_watcher: bool) -> tuple[str, ...]:
 
 
 def open_incidents(view: ControlView) -> tuple[str, ...]:
-    """The incidents that were answered and are not repaired, what is alike said once."""
-    names = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
-    return causes((_open_incident(record, names) for record in view.unresolved_incidents), names)
+    """The incidents that were answered and are not repaired, of each instance what is alike said once."""
+    names, lines = {*view.statuses, *(view.assignment.instances if view.assignment else ())}, dict[str, list[str]]()
+    for record in view.unresolved_incidents:
+        lines.setdefault(record.incident.instance, []).append(_open_incident(record, names))
+    return tuple(cause for of_instance in lines.values() for cause in causes(of_instance, names))
 
 
 def _open_incident(record: IncidentRecord, instances: Collection[str]) -> str:

@@ -13,6 +13,8 @@ from airflow_provider.control.records.incident import IncidentRecord, NotedRecov
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus
 from airflow_provider.control.topics.view import ControlView
 
+_IDLE_MS = 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class FailoverReport:
@@ -116,9 +118,10 @@ def known_recovery(record: IncidentRecord, view: ControlView) -> Recovery:
 def new_recoveries(view: ControlView, watched_since_ms: int) -> list[NotedRecovery]:
     """Those of open incidents whose tasks have committed again, as long as nothing has noted them.
 
-    Noted as soon as it is so, a recovery is known however the tasks move later. Whatever brought it counts: where an
-    answer had nobody to give a task to, or the next owner failed too before it committed, that is a later answer. Who
-    was not there when the incident was answered cannot tell that from a move for another reason.
+    Noted as soon as it is so, a recovery is known however the tasks move later. Where no task has input, that is noted
+    after some seconds: the next record may come in hours, and is none of the failover's. Whatever brought it counts:
+    where an answer had nobody to give a task to, or the next owner failed too before it committed, that is a later
+    answer. Who was not there when the incident was answered cannot tell that from a move for another reason.
 
     Args:
         watched_since_ms: since when whoever asks has looked at this again and again, epoch ms.
@@ -128,12 +131,23 @@ def new_recoveries(view: ControlView, watched_since_ms: int) -> list[NotedRecove
         if _seen(record, view) is None:
             there = record.decided_at_ms >= watched_since_ms
             recovery = recovery_of(record, view, by_any_answer=there)
-            if recovery.first_commit_at_ms is not None:
+            if recovery.first_commit_at_ms is not None or _stays_idle(recovery, record, view):
                 noted = NotedRecovery(
                     incident=record.incident.id, decided_at_ms=record.decided_at_ms, recovery=recovery
                 )
                 found.append(noted)
     return found
+
+
+def _stays_idle(recovery: Recovery, record: IncidentRecord, view: ControlView) -> bool:
+    """Whether every task was owned some time ago, by the clock of its owner, and has had no input since."""
+    ages_ms = [
+        status.sent_at_ms - (task.owned_at_ms or status.sent_at_ms)
+        for status in view.statuses.values()
+        for task in status.tasks
+        if task.role is Role.ACTIVE and task.task in recovery.without_input
+    ]
+    return bool(ages_ms) and recovery.over(record.incident.tasks) and min(ages_ms) > _IDLE_MS
 
 
 def _seen(record: IncidentRecord, view: ControlView) -> NotedRecovery | None:

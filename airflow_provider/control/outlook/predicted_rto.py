@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider.common.store_signature import ROCKSDB
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.placement.ranking import rank_copies, standby_copy
 from airflow_provider.control.records.drill_fault import DRILLS
@@ -77,6 +78,8 @@ def phase_times(
     # Clocks that are known to differ measured no phase.
     failovers = [r for r in history if r.kind is HistoryKind.FAILOVER and r.rto.clocks_differ_ms is None]
     failovers = [r for r in failovers if _found_no_copy(r) is restarts]
+    if restarts:  # no default says what a start takes
+        failovers = [r for r in failovers if r.rto.total_ms is not None]
     lost = [record for record in failovers if record.cause in _OF_LOST_INSTANCES]
     alike = [record for record in failovers if cause is not None and record.cause == cause.value]
     newest = (alike or lost)[-_NEWEST:]
@@ -304,11 +307,12 @@ def predict_by(view: ControlView, basis: RtoBasis, healthy: Collection[str]) -> 
         if given.active is None:
             continue
         to = _next_owner(view, task_id, given.active, given.standbys, running, load)
-        status = view.statuses.get(to) if to else None
+        status, active = view.statuses.get(to) if to else None, view.statuses.get(given.active)
         copy, rate = standby_copy(status, task_id), basis.rate_of(to)
-        records, restore_ms = _restore(copy, view.statuses.get(given.active), task_id, rate)
-        if to is None:
-            records, restore_ms = 0, 0  # its store is there
+        records, restore_ms = _restore(copy, active, task_id, rate)
+        own = active.task(task_id) if active else None
+        if to is None and own is not None and own.store_kind == ROCKSDB:
+            records, restore_ms = 0, 0  # its store is there when it is started again
         found[task_id] = PredictedRto(
             task=task_id,
             active=given.active,

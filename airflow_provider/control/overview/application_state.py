@@ -82,9 +82,18 @@ class ApplicationState:
         """The same, each with what it means for the application, and which step of the runbook is about it."""
         # What a watcher said that lives no more may be long over.
         unanswered = unanswered_problems(self.view) if self.watched else ()
-        found = [Finding(line, Word.STANDING_STILL, Step.NO_FAILOVER) for line in unanswered]
-        # Where its tasks do not run all the same, that is said of them.
-        found += [Finding(line, step=Step.NO_FAILOVER) for line in unrepaired_problems(self.view) if self.watched]
+        found = self._found(answered=self.watched and not unanswered)
+        # Where a task waits for an answer, it is why none comes.
+        still = _still(any(one.means is Word.STANDING_STILL for one in found))
+        return (*(Finding(line, still, Step.NO_FAILOVER) for line in unanswered), *found)
+
+    def _found(self, *, answered: bool) -> tuple[Finding, ...]:
+        """The same without the failures that wait for an answer.
+
+        Args:
+            answered: whether a watcher lives, and none does.
+        """
+        found = [Finding(line, step=Step.NO_FAILOVER) for line in unrepaired_problems(self.view) if self.watched]
         found += [
             Finding(f"the record under {key.decode(errors='replace')!r} cannot be read here{_because(why)}")
             for key, why in sorted(self.view.unreadable.items())
@@ -103,7 +112,7 @@ class ApplicationState:
                     Step.UNDER_WAY,
                 )
             )
-        of_gone = self._step_of_gone(answered=self.watched and not unanswered)
+        of_gone = self._step_of_gone(answered=answered)
         gone: dict[str | None, Step] = {}
         for name in assignment.instances:
             status = self.view.statuses.get(name)
@@ -159,9 +168,11 @@ class ApplicationState:
     @property
     def open_causes(self) -> tuple[str, ...]:
         """The same, what is alike said once."""
-        names = self.instance_names
-        lines = (incident_line(record, causes(record.decisions, names)) for record in self.open_records)
-        return causes(lines, names)
+        names, lines = self.instance_names, dict[str, list[str]]()
+        for record in self.open_records:
+            line = incident_line(record, causes(record.decisions, names))
+            lines.setdefault(record.incident.instance, []).append(line)
+        return tuple(cause for of_instance in lines.values() for cause in causes(of_instance, names))
 
     @property
     def open_records(self) -> list[IncidentRecord]:
@@ -302,17 +313,18 @@ class ApplicationState:
             state = "unknown" if own is None else own.state.value
             text = f"task {task_id}: {state} on {active}{_because(own.error if own else None)}"
             taken_over = own is None or (own.state in _TAKEN_OVER and own.error is None)
-            step = of_gone or step_of_error(own.error_kind if own else None)
-            return [Finding(text, still, step or (Step.UNDER_WAY if taken_over else Step.STANDS_STILL))]
-        if own.error is not None:
-            text = f"task {task_id}: running on {active}{_because(own.error)}"
-            return [Finding(text, step=step_of_error(own.error_kind) or Step.WHERE_TO_LOOK)]
+            otherwise = Step.UNDER_WAY if taken_over else Step.STANDS_STILL
+            step = of_gone or step_of_error(own.error_kind if own else None) or otherwise
+            return [Finding(text, still, step)]
         if own.source.stalled_s > Timeouts.stall_s:
             text = (
                 f"task {task_id}: stands still on {active} for {own.source.stalled_s:.0f} s, while "
-                f"{_waiting(own)} of its source wait"
+                f"{_waiting(own)} of its source wait{_because(own.error)}"
             )
-            return [Finding(text, still, Step.STANDS_STILL)]
+            return [Finding(text, still, step_of_error(own.error_kind) or Step.STANDS_STILL)]
+        if own.error is not None:
+            text = f"task {task_id}: running on {active}{_because(own.error)}"
+            return [Finding(text, step=step_of_error(own.error_kind) or Step.WHERE_TO_LOOK)]
         if own.source.gets_ready:
             text = (
                 f"task {task_id}: gets ready on {active}: Spark has not begun its first micro-batch yet, "
@@ -346,7 +358,8 @@ class ApplicationState:
         for record in sorted(self.view.incidents.values(), key=lambda one: one.decided_at_ms):
             for one in record.plan:
                 own = self._task(record.incident.instance, one.task)
-                here = assignment.tasks[one.task].active == record.incident.instance if own else False
+                given = assignment.tasks.get(one.task)
+                here = given is not None and given.active == record.incident.instance
                 if one.overloaded and here and own is not None and own.source_offset == record.incident.source_offset:
                     held.setdefault(one.evidence.rpartition("; ")[2], []).append(one.task)
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -178,6 +179,10 @@ class Recovery:
     restores: tuple[TaskRestore, ...] = ()
     without_input: tuple[TaskId, ...] = ()
     lost_records: int | None = None
+
+    def over(self, tasks: Collection[TaskId]) -> bool:
+        """Whether all of these tasks commit again, as far as they have anything to commit."""
+        return self.first_commit_at_ms is not None or (bool(tasks) and set(tasks) <= set(self.without_input))
 
     @property
     def restored_records(self) -> int:

@@ -238,8 +238,10 @@ class TaskStatus:
     @property
     def had_no_input(self) -> bool:
         """Whether its owner has had nothing to commit so far; what its source holds has to be known for that."""
+        if self.state is not TaskState.RUNNING or self.error is not None or self.owned_at_ms is None:
+            return False
         waiting = self.source.lag_records != 0 or self.source.uncommitted_records
-        return self.owned_at_ms is not None and self.first_commit_at_ms is None and not waiting
+        return self.first_commit_at_ms is None and not waiting
 
     @property
     def held_standby(self) -> bool:

@@ -25,7 +25,7 @@ const sumOf = (event: Event): number => event.phases_ms.reduce((sum, [, ms]) => 
 /** One that is not over has lasted until now. */
 function untilNow(event: Event): Event {
   const restMs = Date.now() - event.at_ms - sumOf(event);
-  if (event.kind !== "failover" || event.outcome !== "open" || event.rto_ms !== null || restMs < 1_000) return event;
+  if (event.kind !== "failover" || event.outcome !== "open" || event.recovered || restMs < 1_000) return event;
   return { ...event, phases_ms: [...event.phases_ms, [SO_FAR, restMs]] };
 }
 

@@ -54,6 +54,8 @@ export interface Event {
   by: string;
   dag_id: string | null;
   run_id: string | null;
+  /** Of what is on the time line: whether its tasks work again, as far as they have anything to do. */
+  recovered?: boolean;
 }
 
 export interface Host {

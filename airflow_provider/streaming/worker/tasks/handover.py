@@ -25,10 +25,11 @@ _HOLDER: Final = "holder"
 _RETRY_S: Final = 0.02
 _MAX_BYTES: Final = 100
 _OPEN_FOLDERS: Final = Path("/proc/self/fd")
+_HEARS_S: Final = 2.0
+"""Within that a holder says that it was asked, unless its process is stopped."""
 _SILENT_S: Final = 0.5
 _silent: Final = set[str]()
-"""The addresses of holders that let a question wait for too long. One that is stopped may hold many stores: the others
-are not waited for one after the other."""
+"""The addresses of those that did not. One may hold many stores, which are not waited for one after the other."""
 
 
 class Handover:
@@ -46,6 +47,7 @@ class Handover:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 folder = self.rfile.readline().decode().rstrip("\n")
+                self.wfile.write(b"heard\n")  # at once: to let go may take as long as a micro-batch
                 self.wfile.write(b"released\n" if release(folder) else b"not held\n")
 
         with _reachable(self.address) as address:
@@ -121,19 +123,22 @@ def _read_holder(holder: Path) -> tuple[str | None, str]:
 
 
 def _ask(address: str, folder: str, deadline: float) -> None:
-    try:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(max(0.1, deadline - time.monotonic()))
-            with _reachable(address) as reachable:
-                client.connect(reachable)
-            client.sendall(f"{folder}\n".encode())
-            client.makefile().readline()
-    except TimeoutError:
-        _silent.add(address)
-    except OSError:
-        pass  # a dead holder cannot be asked and need not be: the kernel gives its lock back
-    else:
+    # A dead holder cannot be asked and need not be: the kernel gives its lock back.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        left_s = max(0.1, deadline - time.monotonic())
+        client.settimeout(min(left_s, _HEARS_S))
+        with _reachable(address) as reachable:
+            client.connect(reachable)
+        client.sendall(f"{folder}\n".encode())
+        answer = client.makefile()
+        try:
+            answer.readline()
+        except TimeoutError:
+            _silent.add(address)
+            return
         _silent.discard(address)
+        client.settimeout(left_s)
+        answer.readline()
 
 
 @contextlib.contextmanager

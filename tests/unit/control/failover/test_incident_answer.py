@@ -4,16 +4,19 @@ import dataclasses
 
 import pytest
 
+from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.failover.detection import detect
 from airflow_provider.control.failover.incident_answer import (
+    FailoverAnswer,
     IncidentEvent,
     IncidentFinder,
     answer_incident,
     ended_holds,
+    is_due,
     wrong_now,
 )
 from airflow_provider.control.history.builder import failover_record
-from airflow_provider.control.records.incident import WATCHER, Incident, IncidentKind
+from airflow_provider.control.records.incident import WATCHER, Action, Incident, IncidentKind
 from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
@@ -179,10 +182,62 @@ def view_with_a_hold(task: TaskStatus = BROKEN) -> ControlView:
         pytest.param(active(0, owned_at_ms=3), False, id="runs-and-may-fail-at-the-same-record"),
         pytest.param(active(0, owned_at_ms=3, first_commit_at_ms=4), True, id="commits-again"),
         pytest.param(active(0, owned_at_ms=3, stalled_s=0.0), True, id="has-nothing-to-commit"),
+        pytest.param(
+            active(0, owned_at_ms=3, first_commit_at_ms=4, stalled_s=500.0, source_lag=9), False, id="stands-still"
+        ),
     ],
 )
 def test_hold_is_over_once_its_task_works_again(task: TaskStatus, over: bool) -> None:
     assert len(ended_holds(view_with_a_hold(task))) == over
+
+
+def test_hold_of_a_paused_instance_is_not_over() -> None:
+    view = view_with_a_hold(active(0, owned_at_ms=3, first_commit_at_ms=4))
+    view.statuses["a"] = dataclasses.replace(view.statuses["a"], paused=True)
+
+    assert ended_holds(view) == []
+
+
+def test_task_that_had_worked_since_it_was_held_is_answered_anew() -> None:
+    """It has the same id: it was tried again in the same process."""
+    view = view_with_a_hold()
+    ((id_, record),) = view.incidents.items()
+    assert not is_due(record.incident, view, ["a", "b"], now_ms=DECIDED_MS + 1)
+    view.incidents[id_] = dataclasses.replace(record, resolved_at_ms=DECIDED_MS + 1)
+
+    disk = active(0, TaskState.FAILED, error="the disk broke", error_kind="StateError")
+    view.statuses["a"] = instance("a", disk)
+    (again,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+
+    assert again.id == id_
+    assert is_due(again, view, ["a", "b"], now_ms=DECIDED_MS + 2)
+    other = dataclasses.replace(finder(again, 1_000), answered_by=f"{WATCHER}h/2")
+    answer = answer_incident(view, again, other, lambda: DECIDED_MS + 3)
+    assert (answer.record and answer.record.plan[0].action, answer.new) == (Action.PROMOTE, True)
+
+
+def test_stalled_task_whose_open_transaction_was_aborted_has_nothing_left_to_wait_for() -> None:
+    stalled = active(0, stalled_s=300.0, source_lag=0, uncommitted_records=4, source_offset=7, owned_at_ms=3)
+    view = view_of(assigned("a b"), instance("a", stalled), instance("b", standby(0)))
+    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
+    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
+    assert record is not None
+    assert record.holds
+    view.incidents[incident.id] = record
+    assert ended_holds(view) == []
+
+    view.statuses["a"] = instance("a", active(0, stalled_s=0.0, source_lag=0, source_offset=7, owned_at_ms=3))
+
+    assert ended_holds(view) == [record]
+
+
+def test_incident_of_a_task_that_the_job_has_no_more_can_still_be_repaired() -> None:
+    view = view_with_a_hold()
+    (record,) = view.incidents.values()
+    gone = dataclasses.replace(record, incident=dataclasses.replace(record.incident, tasks=(TaskId(9, 9),)))
+
+    assert view.assignment is not None
+    assert FailoverAnswer.of(gone, view.assignment).moved == {}
 
 
 def test_failover_that_moved_a_task_is_over_once_it_is_repaired() -> None:

@@ -83,13 +83,13 @@ def test_what_a_watcher_answered_waits_for_no_more_than_its_repair() -> None:
     assert line.startswith("instance_ended of a was answered by the watcher 75 s ago, and nothing repairs yet")
 
 
-def hold(view: ControlView, number: int) -> None:
+def hold(view: ControlView, number: int, instance: str = "a") -> None:
     """A task of which a record cannot be read: any owner would fail there."""
     task = TaskId(0, number)
     failed = Incident(
         application_id=APPLICATION,
         kind=IncidentKind.TASK_FAILED,
-        instance="a",
+        instance=instance,
         incarnation=1,
         tasks=(task,),
         evidence=f"task {task} failed: no JSON",
@@ -115,6 +115,14 @@ def test_many_that_are_held_for_one_reason_are_one_line_that_says_how_it_ends() 
     assert line.count("no JSON") == 1
     assert "it is over by itself once its tasks work again" in line
     assert "[and 11 more that differ in numbers, of " in line
+
+
+def test_what_is_open_of_two_instances_is_said_of_each() -> None:
+    view = view_of(assigned("a", "b"), instance("a"), instance("b"))
+    hold(view, 0, "a")
+    hold(view, 1, "b")
+
+    assert [line.split(" is ")[0] for line in open_incidents(view)] == ["task_failed of a", "task_failed of b"]
 
 
 def test_application_that_nothing_ever_watched_has_none() -> None:

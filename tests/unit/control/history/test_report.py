@@ -18,6 +18,7 @@ from airflow_provider.control.records.incident import (
     Recovery,
 )
 from airflow_provider.control.records.status import TaskState, TaskStatus
+from airflow_provider.control.topics.view import ControlView
 from tests.builders import APPLICATION, active, assigned, instance, promoted, view_of
 
 INCIDENT = Incident(
@@ -231,3 +232,34 @@ def test_recovery_that_was_noted_of_an_earlier_answer_says_nothing_of_the_next()
 
     assert report(OPEN, view).rto_ms is None
     assert [one.decided_at_ms for one in new_recoveries(view, 0)] == [OPEN.decided_at_ms]
+
+
+def test_task_that_failed_on_its_new_owner_has_not_recovered() -> None:
+    failed = active(
+        1, TaskState.FAILED, generation=2, owned_at_ms=2_200, error="another version wrote it", stalled_s=0.0
+    )
+    view = view_of(assigned("b", "b", generation=2), instance("b", COMMITTED, failed))
+    view.incidents[INCIDENT.id] = OPEN
+
+    assert new_recoveries(view, 0) == []
+
+
+def test_recovery_of_tasks_without_input_is_noted_after_some_seconds_and_the_next_record_is_none_of_it() -> None:
+    """It may come in hours: neither that is what the failover took, nor what the next will take."""
+
+    def seen(after_s: int) -> ControlView:
+        idle = [dataclasses.replace(waiting(0), task=TaskId(0, number)) for number in (0, 1)]
+        view = view_of(assigned("b", "b", generation=2), instance("b", *idle, sent_at_ms=2_200 + 1_000 * after_s))
+        view.heard_at_ms["b"] = 2_200 + 1_000 * after_s
+        view.incidents[INCIDENT.id] = OPEN
+        return view
+
+    assert new_recoveries(seen(after_s=3), 0) == []
+    view = seen(after_s=11)
+    (noted,) = new_recoveries(view, 0)
+    view.recoveries[INCIDENT.id] = noted
+
+    late = [active(n, generation=2, owned_at_ms=2_200, first_commit_at_ms=28_800_000) for n in (0, 1)]
+    view.statuses["b"] = instance("b", *late)
+    assert (report(OPEN, view).rto_ms, report(OPEN, view).owned_at_ms) == (None, 2_200)
+    assert new_recoveries(view, 0) == []

@@ -86,6 +86,19 @@ def test_where_no_other_instance_runs_a_failure_costs_a_start(others: tuple[Inst
     )
 
 
+def test_start_that_measured_nothing_foretells_nothing() -> None:
+    open_one = dataclasses.replace(failover(actions=(Action.WAIT,)), rto=RtoParts(detected_ms=100, decided_ms=500))
+
+    assert predicted(assigned("a b"), A, history=[open_one]).total_ms is None
+
+
+def test_store_in_memory_is_restored_after_a_start() -> None:
+    restarted = [failover(actions=(Action.KEEP,)), restored("c", took_s=1.0)]
+    a = instance("a", active(0, end=500_000, store_kind="memory"))
+
+    assert (predicted(assigned("a"), a, history=restarted).restore_ms or 0) > 1_000
+
+
 def test_where_no_start_is_on_record_its_time_is_not_known() -> None:
     found = predicted(assigned("a b"), A)
 

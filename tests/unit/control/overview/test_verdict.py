@@ -51,6 +51,11 @@ def test_application_is_safe_where_every_task_runs_and_is_warm_and_somebody_watc
             [Step.STANDS_STILL], id="stalled",
         ),
         pytest.param(
+            (instance("a", active(0, error="x", error_kind="DecodeError", stalled_s=900.0, source_lag=5)), B), (),
+            Word.STANDING_STILL, [Step.RECORD_ERROR],
+            id="stalled-with-an-error",
+        ),
+        pytest.param(
             (instance("a", active(0, TaskState.OWNING)), B), (), Word.STANDING_STILL, [Step.UNDER_WAY],
             id="is-taken-over",
         ),
@@ -96,7 +101,17 @@ def test_failure_without_an_answer_comes_before_what_a_standby_lacks() -> None:
     unanswered = Unanswered(incident="i", what="task_failed of 0_0", reported_at_ms=0)
     view.watcher = dataclasses.replace(WATCHER, unanswered=(unanswered,))
 
-    assert word_of(view) == (Word.STANDING_STILL, [Step.NO_FAILOVER, Step.UNDER_WAY])
+    assert word_of(view) == (Word.DEGRADED, [Step.NO_FAILOVER, Step.UNDER_WAY])
+
+
+def test_unanswered_end_of_an_instance_that_has_standbys_alone_is_no_standstill() -> None:
+    unanswered = Unanswered(incident="i", what="instance_ended of b", reported_at_ms=0)
+    view = seen(A, instance("b", state=InstanceState.ENDED))
+    view.watcher = dataclasses.replace(WATCHER, unanswered=(unanswered,))
+
+    word, steps = word_of(view)
+
+    assert (word, steps[0]) == (Word.DEGRADED, Step.NO_FAILOVER)
 
 
 def test_one_cause_is_one_reason_with_what_follows_from_it() -> None:

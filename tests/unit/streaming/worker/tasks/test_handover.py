@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import tempfile
 import threading
 import time
@@ -114,26 +115,45 @@ def test_store_of_somebody_else_is_refused_after_the_deadline(workers: tuple[Wor
     somebody.close()
 
 
-def test_holder_that_answered_no_question_is_not_waited_for_again(
-    workers: tuple[Worker, Worker], tmp_path: Path
-) -> None:
-    """As a process that is stopped: it may hold many stores."""
+def held_by(address: str, tmp_path: Path) -> list[Store]:
+    stores = [Store(tmp_path / f"0_{number}" / "state", ["state"]) for number in range(2)]
+    for store in stores:
+        (store.path.parent / "state.holder").write_text(f"{address}\ni1\n")
+    return stores
+
+
+def test_holder_that_hears_no_question_is_not_waited_for_again(workers: tuple[Worker, Worker], tmp_path: Path) -> None:
+    """As a process that is stopped, which its system still lets others connect to: it may hold many stores."""
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(tmp_path / "s"))
+        stopped.listen()
+        held = held_by(str(tmp_path / "s"), tmp_path)
+
+        with pytest.raises(StoreLockedError):
+            workers[0].open(held[0].path, timeout_s=1.0)
+        began = time.monotonic()
+        with pytest.raises(StoreLockedError):
+            workers[0].open(held[1].path, timeout_s=3600.0)
+        assert time.monotonic() - began < 1800
+
+        held[1].close()
+        assert workers[0].open(held[1].path).position is None
+        held[0].close()
+
+
+def test_holder_that_hears_and_is_slow_to_let_go_is_waited_for(workers: tuple[Worker, Worker], tmp_path: Path) -> None:
     first, second = workers
-    held = [Store(tmp_path / f"0_{number}" / "state", ["state"]) for number in range(2)]
-    for store in held:
-        (store.path.parent / "state.holder").write_text(f"{first.handover.address}\ni1\n")
+    held = held_by(first.handover.address, tmp_path)
     first.willing.clear()
 
     with pytest.raises(StoreLockedError):
         second.open(held[0].path, timeout_s=1.0)
-    began = time.monotonic()
-    with pytest.raises(StoreLockedError):
-        second.open(held[1].path, timeout_s=3600.0)
-    assert time.monotonic() - began < 1800
+    slow = threading.Timer(1.5, held[1].close)
+    slow.start()
 
-    first.willing.set()
-    held[1].close()
     assert second.open(held[1].path).position is None
+    slow.join()
+    first.willing.set()
     held[0].close()
 
 
