@@ -185,6 +185,8 @@ _AGAIN_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 """Shorter than others wait for a sign that it watches."""
 _WORKS_S: Final = 5.0
+_AT_ONCE: Final = 4
+"""To write of more would keep it from watching."""
 _LATER: Final = (
     AirflowNotFoundException,
     BrokerUnreachableError,
@@ -293,7 +295,6 @@ class IncidentTrigger(BaseEventTrigger):
             began_at_ms = now_ms()
             writer = await asyncio.to_thread(ControlWriter, connection, self.application_id)
             pushes = WatcherPushes(connection, self.application_id)
-            ending: asyncio.Task[None] | None = None
             try:
                 while True:
                     if not await self._can_judge(follower):
@@ -302,11 +303,8 @@ class IncidentTrigger(BaseEventTrigger):
                         for event in await self._answered(connection, follower):
                             yield TriggerEvent(to_plain(event))
                         self._note_recoveries(writer, follower.view, began_at_ms)
-                        ended = self._ended_holds(follower.view)
-                        if ended and (ending is None or ending.done()):  # beside it: to write takes time
-                            ending = asyncio.create_task(
-                                asyncio.to_thread(self._end_holds, connection, follower.view, ended)
-                            )
+                        if ended := self._ended_holds(follower.view)[:_AT_ONCE]:
+                            await asyncio.to_thread(self._end_holds, connection, follower.view, ended)
                         if (watcher := self._write_that_it_watches(writer, began_at_ms)) is not None:
                             silent_for_s = follower.silent_for_s()
                             pushes.tell(ApplicationFigures(follower.view, silent_for_s, self._timeouts, watcher))
