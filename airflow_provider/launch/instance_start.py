@@ -27,6 +27,11 @@ _HANGS_AFTER_STARTS: Final = 3
 """A process that still starts after so many times what a start may take is replaced, unless it speaks."""
 
 
+_last_words: Final = set[tuple[str, str, int, int]]()
+"""Of instances after which nothing came while it was listened for: the application, the instance, its incarnation and
+when it was heard last, by the broker's clock."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Started:
     """A process that was started."""
@@ -85,7 +90,8 @@ def reason_to_launch(status: InstanceStatus, silent_for_s: float, timeouts: Time
             f"{before}has been starting for {takes_s:.0f} s, a start may take {timeouts.start_s:g} s, and no process "
             "of it was found that lives and is not stuck"
         )
-    return f"{before}is {status.state.value} and sends no heartbeat, the last one {max(0.0, silent_for_s):.0f} s ago"
+    at_least_s = max(silent_for_s, timeouts.instance_s)
+    return f"{before}is {status.state.value} and sends no heartbeat, the last one {at_least_s:.0f} s ago or longer"
 
 
 def failed_process(view: ControlView, instance: str) -> FormerProcess | None:
@@ -112,11 +118,21 @@ def failed_process(view: ControlView, instance: str) -> FormerProcess | None:
 def _next_word(
     view: ControlView, instance: str, timeouts: Timeouts, open_reader: Callable[[], ControlReader]
 ) -> InstanceStatus | None:
-    """What an instance says after what the view knows of it; None where it is silent, or says that it ended."""
+    """What an instance says after what the view knows of it; None where it is silent, or says that it ended.
+
+    It is listened for once: where nothing newer came until a later look, it is silent still. Two that start instances
+    side by side would else take the right to publish from each other as long as both listen.
+    """
+    word = (view.application_id, instance, view.statuses[instance].incarnation, view.heard_at_ms[instance])
+    if word in _last_words:
+        return None
     with open_reader() as reader:
         newest = reader.read_to_end()
         silent = reader.listen(lambda: (instance,), timeouts.instance_s, {instance: view.heard_at_ms[instance]})
         heard = newest.statuses.get(instance)
+        if silent:
+            reader.read_to_end()  # raises where it was the brokers that were silent
+            _last_words.add(word)
         return heard if not silent and heard is not None and heard.state.alive else None
 
 

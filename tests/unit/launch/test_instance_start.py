@@ -92,7 +92,22 @@ def test_process_that_starts_far_too_long_hangs_unless_it_speaks(tmp_path: Path)
 
     with living(view):
         assert look(view) is None
+    view = launched(tmp_path, ago_s=302.0)
+    with living(view):
         assert look(view, instance("a", incarnation=5)) == instance("a", incarnation=5)
+
+
+def test_instance_is_listened_for_once_as_long_as_nothing_newer_came(tmp_path: Path) -> None:
+    """Two that start instances side by side would else take the right to publish from each other while they listen."""
+    view = view_of(assigned("a b"), instance("a", incarnation=now_ms()), instance("b"))
+    reader = Mock(wraps=Reader(view), __enter__=lambda self: self, __exit__=lambda *_: None)
+
+    for _ in range(2):
+        assert living_instance(view, "a", TIMEOUTS, lambda: reader) is None
+    assert reader.listen.call_count == 1
+    view.heard_at_ms["a"] += 1
+    assert living_instance(view, "a", TIMEOUTS, lambda: reader) is None
+    assert reader.listen.call_count == 2
 
 
 def test_start_on_another_host_is_found_by_its_word_alone(tmp_path: Path) -> None:
@@ -108,8 +123,10 @@ def test_reason_to_launch_again_is_one_line() -> None:
     ended = instance("a", state=InstanceState.ENDED, incarnation=7, error="killed\nby 9")
 
     assert reason_to_launch(ended, 0.0, TIMEOUTS) == "incarnation 7 is ended: killed by 9"
+    # Of the newest record of all one look says that it came just now.
+    assert reason_to_launch(instance("a"), 0.0, Timeouts()).endswith("the last one 5 s ago or longer")
     assert reason_to_launch(instance("a"), 12.3, TIMEOUTS) == (
-        "incarnation 1 is running and sends no heartbeat, the last one 12 s ago"
+        "incarnation 1 is running and sends no heartbeat, the last one 12 s ago or longer"
     )
     starting = instance("a", state=InstanceState.STARTING, incarnation=now_ms() - 420_000)
     assert "has been starting for 420 s, a start may take 100 s" in reason_to_launch(starting, 0.0, TIMEOUTS)
