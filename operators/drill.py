@@ -204,6 +204,8 @@ class CheckRecoveryOperator(ControlOperator):
             error = found
         done = _rehearsal(self, context, self.store, self.max_rto_s).conclude(fault, error)
         self._say(done)
+        if done.judged.failover is not None:
+            self.show_outcome(context, f"{done.record.outcome.value}: {done.judged.failover.line()}")
         if done.error is not None:
             raise done.error
         judged = done.judged

@@ -163,12 +163,17 @@ class DeployInstanceOperator(ControlLineageOperator):
             raise ConfigurationError(f"on_change is {self.on_change!r}: use {', '.join(map(repr, _ON_CHANGE))}.")
         if (supervised := self._supervised()) is not None:
             if self.on_change == "report":
-                return supervised.report()
+                return self._say(context, supervised.report())
             incarnation = supervised.prepare(context)
             return self.wait_for(SupervisedRunning(self.instance, incarnation), step=str(incarnation))
         if self.on_change == "report":
-            return self._report_changes()
+            return self._say(context, self._report_changes())
         return self._start(context)
+
+    def _say(self, context: Context, report: dict[str, Any]) -> dict[str, Any]:
+        differs = f"differs: {', '.join(report['changed'])}" if report["changed"] else "nothing differs"
+        self.show_outcome(context, f"{self.instance} {'runs' if report['runs'] else 'does not run'}, {differs}")
+        return report
 
     def _supervised(self) -> SupervisedInstance | None:
         """What does the task's work where a supervisor keeps the instance; None where a worker launches it.

@@ -31,6 +31,7 @@ class StandbyLagSensor(ControlSensor):
         max_lag_records: the bound in records; None sets none.
         max_lag_s: the bound in seconds; None sets none.
         certified: count a standby only when its store was found to hold what its active's did.
+        restarted_later: instances whose failed tasks are left out, because they are to be restarted after this.
 
     Returns:
         ``generation``, and ``lag_records`` by task and instance.
@@ -41,7 +42,8 @@ class StandbyLagSensor(ControlSensor):
     """
 
     template_fields: Sequence[str] = (
-        *ControlSensor.template_fields, "num_standby_replicas", "tasks", "max_lag_records", "max_lag_s"
+        *ControlSensor.template_fields, "num_standby_replicas", "tasks", "max_lag_records", "max_lag_s",
+        "restarted_later",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +55,7 @@ class StandbyLagSensor(ControlSensor):
         max_lag_records: int | None = None,
         max_lag_s: float | None = None,
         certified: bool = False,
+        restarted_later: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(application_id=application_id, **kwargs)
@@ -61,6 +64,7 @@ class StandbyLagSensor(ControlSensor):
         self.max_lag_records = max_lag_records
         self.max_lag_s = max_lag_s
         self.certified = certified
+        self.restarted_later = restarted_later
 
     def condition(self) -> Condition:
         return StandbysWarm(
@@ -69,6 +73,7 @@ class StandbyLagSensor(ControlSensor):
             max_lag_records=parse_if_given(parse_whole, "max_lag_records", self.max_lag_records),
             max_lag_s=parse_if_given(parse_seconds, "max_lag_s", self.max_lag_s),
             certified=self.certified,
+            restarted_later=tuple(self.restarted_later),
         )
 
 

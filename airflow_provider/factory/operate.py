@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk import DAG, Context, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider.factory.parts import WARM_TIMEOUT, Parts, chosen_instances, instances_field, lines_field, timeouts
 from airflow_provider.operators.application_reset import RemoveStateOperator, ResetApplicationOperator
@@ -55,8 +56,9 @@ def upgrade_dag(parts: Parts) -> DAG:
 
     Each instance hands its active tasks over to warm standbys first, so that only standbys are restarted; it stops,
     starts as the file describes it now, and is waited for until it has caught up. It ends at the first that is not
-    well, with the others as they were. One that was stopped is left so. With a dry run nothing is done, and each
-    instance's task says what differs.
+    well, with the others as they were; a task that is held on one of these is no reason to end, as the new version may
+    be what mends it. One that was stopped is left so. With a dry run nothing is done, and each instance's task says
+    what differs.
     """
     dry_run = Param(
         False,
@@ -73,20 +75,29 @@ def upgrade_dag(parts: Parts) -> DAG:
         {"dry_run": dry_run, **timeouts()},
     ) as dag:
         before: StandbyLagSensor | None = None
-        for instance in parts.stream.instances:
+        names = parts.stream.instance_names
+        for number, instance in enumerate(parts.stream.instances):
             restart = parts.deploy(
                 instance, f"upgrade_{instance.name}", on_change=on_change, trigger_rule="none_failed"
             )
             assign = parts.assign(
-                f"assign_standbys_{instance.name}", f"{instance.name} upgraded", trigger_rule="none_failed"
+                f"assign_standbys_{instance.name}",
+                f"{instance.name} upgraded",
+                trigger_rule="none_failed",
+                pre_execute=_skip_dry_run,
             )
-            warm = parts.warm(f"wait_until_warm_{instance.name}")
+            warm = parts.warm(f"wait_until_warm_{instance.name}", restarted_later=names[number + 1 :])
             restart >> assign >> warm
             if before is not None:
                 before >> restart
             before = warm
         warm >> parts.balance()
     return dag
+
+
+def _skip_dry_run(context: Context) -> None:
+    if context["params"]["dry_run"]:
+        raise AirflowSkipException("A dry run changes nothing.")
 
 
 def scale_dag(parts: Parts) -> DAG:

@@ -16,7 +16,7 @@ from airflow_provider.control.outlook.predicted_rto import rto_basis, worst_rto_
 from airflow_provider.control.overview.application_state import ApplicationState
 from airflow_provider.control.overview.verdict import Step, Verdict, Word
 from airflow_provider.control.records.history import HistoryKind, HistoryOutcome, HistoryRecord, history_key
-from airflow_provider.control.records.incident import COMMAND_LINE, WATCHER
+from airflow_provider.control.records.incident import COMMAND_LINE, WATCHER, Action
 from airflow_provider.control.records.job_description import JobDescription, StageDescription, TopicKind
 from airflow_provider.control.records.metrics import MetricsRecord
 from airflow_provider.control.records.status import InstanceStatus, Role, TaskStatus, progress_line
@@ -385,6 +385,8 @@ def _phases(record: HistoryRecord) -> list[tuple[str, int]]:
     """The parts that were measured; before them what is left of the whole, where it was not watched."""
     # One that started again by itself may have been there before that was decided.
     known = [(name, max(0, ms)) for name, ms in record.rto.phases if ms is not None]
+    if any(one.action is Action.HOLD for one in record.decisions):  # a person was waited for
+        known = [("held" if name == "owned" else name, ms) for name, ms in known]
     rest_ms = (record.rto.total_ms or 0) - sum(ms for _, ms in known)
     return [("not answered", rest_ms), *known] if rest_ms >= _WORTH_MS else known
 

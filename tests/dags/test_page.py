@@ -412,7 +412,7 @@ def test_five_questions_are_answered_within_a_click_each(stage: Stage, browser: 
     keep(browser, "overview")
     browser.click(f"{of_card} >> a")  # why, and since when: one click
     browser.wait_for("[data-testid=reasons] >> text=/killed by signal 9/")
-    browser.wait_for("[data-testid=application] >> text=/^since .* ago/")
+    browser.wait_for("[data-testid=application] >> text=/^not safe since .* ago/")
     event = f"[data-testid=event] >> text=/failover instance_ended {victim}: open/"
     browser.wait_for(event, 120)
     browser.click(event)  # how long: one click

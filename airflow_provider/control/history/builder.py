@@ -51,6 +51,7 @@ def failover_record(
         rpo=Rpo(lost_records=recovery.lost_records if recovery else None),
         restores=recovery.restores if recovery else (),
         slo_rto_s=slo_rto_s,
+        by_later_answer=recovery is not None and recovery.by_later_answer,
     )
 
 

@@ -185,6 +185,7 @@ def recovery_of(record: IncidentRecord, view: ControlView, *, by_any_answer: boo
         restores=tuple(task.restore_on(names[task.task]) for task in known),
         without_input=idle,
         lost_records=sum(task.lost_records for task in known) if known and len(known) == len(owners) else None,
+        by_later_answer=any(task.generation > record.generation for task in known),
     )
 
 

@@ -96,9 +96,9 @@ def phase_times(
 
 
 def _found_no_copy(record: HistoryRecord) -> bool | None:
-    """Whether a task had no copy that could take over; None where one waited for a person."""
+    """Whether a task had no copy that could take over, or that one was gone too; None where one waited for a person."""
     actions = {one.action for one in record.decisions}
-    return None if Action.HOLD in actions else not actions <= _TAKEN_OVER
+    return None if Action.HOLD in actions else record.by_later_answer or not actions <= _TAKEN_OVER
 
 
 def _output_without_restore(record: HistoryRecord) -> int | None:

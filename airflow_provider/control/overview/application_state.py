@@ -157,7 +157,7 @@ class ApplicationState:
                 f"paused in Airflow, so a failure is answered by the watcher at best, and not repaired: "
                 f"{', '.join(self.paused_dags)}; unpause that"
             )
-            found.append(Finding(text, step=Step.NO_FAILOVER))
+            found.insert(0, Finding(text, step=Step.NO_FAILOVER))  # it hides what nothing else shows
         return verdict(found, self.instance_names)
 
     @property
@@ -369,10 +369,11 @@ class ApplicationState:
 
     def _lost_without_task(self, named: Collection[str]) -> list[Finding]:
         """Those beside the named ones whose last word was that they work, long ago."""
+        repaired = {record.incident.instance for record in self.view.unresolved_incidents if record.taken_up}
         return [
             Finding(
-                f"instance {name}: {self.instance_word(name)}, and assigned nothing: it was lost without a word; start "
-                "it again",
+                f"instance {name}: {self.instance_word(name)}, and assigned nothing: it was lost without a word; "
+                + ("its repair starts it again" if name in repaired else "start it again"),
                 step=Step.GONE,
             )
             for name, status in sorted(self.view.statuses.items())

@@ -103,6 +103,7 @@ class HistoryRecord:
     Args:
         reason: why it failed or was skipped, or why a failover has no RTO although its tasks have committed; None
             otherwise.
+        by_later_answer: of a failover, whether its tasks were brought back by a later one's answer.
     """
 
     application_id: str
@@ -124,6 +125,7 @@ class HistoryRecord:
     slo_rto_s: float | None = None
     predicted_rto_ms: int | None = None
     outputs: OutputCheck | None = None
+    by_later_answer: bool = False
 
     def __post_init__(self) -> None:
         # A record has to fit into a Kafka record.

@@ -171,6 +171,7 @@ class Recovery:
         restores: what each new owner applied of its changelog before it went on.
         without_input: the tasks that were owned and had nothing to commit, because their source held nothing for them.
         lost_records: offsets of input that were deleted before the new owners read them; None where one is not known.
+        by_later_answer: whether a task was brought back by a later answer, because this one's owner did not take it.
     """
 
     resumed_offsets: dict[TaskId, int]
@@ -179,6 +180,7 @@ class Recovery:
     restores: tuple[TaskRestore, ...] = ()
     without_input: tuple[TaskId, ...] = ()
     lost_records: int | None = None
+    by_later_answer: bool = False
 
     def over(self, tasks: Collection[TaskId]) -> bool:
         """Whether all of these tasks commit again, as far as they have anything to commit."""

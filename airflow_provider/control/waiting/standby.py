@@ -44,6 +44,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
         certified: whether a standby counts only when its store was found to hold what its active's did.
         certified_within_s: a standby counts when that was no longer ago, in seconds; None does not look at it.
         wait_for_instances: whether an instance that the assignment names, and that does not run, is waited for.
+        restarted_later: instances whose failed tasks are left out, because they are to be restarted after this.
     """
 
     num_standby_replicas: int | None = 1
@@ -54,6 +55,7 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
     certified: bool = False
     certified_within_s: float | None = None
     wait_for_instances: bool = True
+    restarted_later: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         which = "every task" if self.tasks is None else f"{task_list(self.tasks)}"
@@ -82,6 +84,8 @@ class StandbysWarm(Condition, frozen=True, kw_only=True):
             active = active_task(seen, assignment, task_id)
             if active is not None and active.state is TaskState.FAILED:
                 where = assignment.tasks[task_id].active
+                if where in self.restarted_later:
+                    continue
                 return Evaluation(Outcome.FAILED, f"task {task_id} failed on {where}: {active.error}")
             if active is None or active.state is not TaskState.RUNNING or active.error is not None:
                 waiting.append(active_line(assignment, task_id, active))

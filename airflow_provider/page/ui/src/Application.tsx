@@ -45,7 +45,7 @@ export const Application = ({ id }: { readonly id: string }) => {
           {details.id}
         </Heading>
         <WordBadge size="lg" word={details.word} />
-        {typeof details.since_ms === "number" ? <Text>since {ago(details.since_ms)}</Text> : undefined}
+        {typeof details.since_ms === "number" ? <Text>not safe since {ago(details.since_ms)}</Text> : undefined}
       </Box>
       {details.reasons.length === 0 ? <Text mt={2}>Every task is processed and has its warm standbys.</Text> : undefined}
       <Reasons reasons={details.reasons} />

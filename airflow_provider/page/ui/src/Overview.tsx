@@ -49,7 +49,7 @@ const ApplicationCard = ({ card }: { readonly card: Card }) => (
     </Text>
     <Text fontWeight="semibold" mt={1}>
       {nextStep(card)}
-      {typeof card.since_ms === "number" ? ` Since ${ago(card.since_ms)}.` : ""}
+      {typeof card.since_ms === "number" ? ` Not safe since ${ago(card.since_ms)}.` : ""}
     </Text>
     {card.tasks === undefined ? undefined : (
       <Figures>

@@ -12,6 +12,7 @@ const PHASES: Record<string, string> = {
   [SO_FAR]: "orange.500",
   decided: "purple.500",
   detected: "gray.500",
+  held: "yellow.500",
   "first output": "teal.500",
   owned: "blue.500",
 };
@@ -45,6 +46,7 @@ const Bar = ({ event, longestMs }: { readonly event: Event; readonly longestMs: 
             borderEndWidth="1px"
             flexShrink={0}
             key={name}
+            minW={ms > 0 ? "3px" : undefined}
             title={`${name} ${seconds(ms)}`}
             w={percent(ms)}
           />
@@ -112,7 +114,7 @@ export const Timeline = ({ events: known }: { readonly events: Event[] }) => {
     <Section id="timeline" title="Failovers, drills, restores and upgrades">
       {events.length === 0 ? <Text>Nothing is on record.</Text> : undefined}
       <Box display="flex" flexWrap="wrap" fontSize="sm" gap={3} mb={2}>
-        {[NOT_ANSWERED, "detected", "decided", "owned", "first output", SO_FAR].map((name) => (
+        {[NOT_ANSWERED, "detected", "decided", "held", "owned", "first output", SO_FAR].map((name) => (
           <Box alignItems="center" display="flex" gap={1} key={name}>
             <Box aria-hidden="true" bg={PHASES[name]} h="0.8rem" w="0.8rem" />
             {name}

@@ -86,6 +86,15 @@ def test_where_no_other_instance_runs_a_failure_costs_a_start(others: tuple[Inst
     )
 
 
+def test_takeover_whose_next_owner_was_gone_too_is_not_what_a_standby_takes() -> None:
+    twice = dataclasses.replace(failover(owned_ms=53_800), by_later_answer=True)
+
+    found = predicted(assigned("a b"), A, instance("b", standby(0)), history=[failover(), twice])
+    alone = predicted(assigned("a"), A, history=[failover(), twice])
+
+    assert (found.total_ms, alone.total_ms) == (FIXED_MS, 10 + 2_000 + 53_800 + 1_000)
+
+
 def test_start_that_measured_nothing_foretells_nothing() -> None:
     open_one = dataclasses.replace(failover(actions=(Action.WAIT,)), rto=RtoParts(detected_ms=100, decided_ms=500))
 

@@ -255,6 +255,14 @@ class TestTasksRunning:
 
 
 class TestStandbysWarm:
+    def test_task_that_failed_on_an_instance_that_is_restarted_later_is_left_out(self) -> None:
+        """The new version that is being rolled out may be what mends it."""
+        failed = instance("a", active(0, TaskState.FAILED, error="boom"), standby(1))
+
+        assert outcome(StandbysWarm(), seen(PAIR, failed, B)) is Outcome.FAILED
+        assert outcome(StandbysWarm(restarted_later=("b",)), seen(PAIR, failed, B)) is Outcome.FAILED
+        assert outcome(StandbysWarm(restarted_later=("a",)), seen(PAIR, failed, B)) is Outcome.MET
+
     def test_every_task_has_one(self) -> None:
         evaluation = StandbysWarm().evaluate(seen(PAIR, A, B))
 
