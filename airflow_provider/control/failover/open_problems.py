@@ -81,7 +81,8 @@ def _of_watcher(view: ControlView, *, by_watcher: bool) -> tuple[str, ...]:
         answer = view.incidents.get(one.incident)
         if answer is not None and answer.no_candidate:  # reported again, since there is one
             answer = None
-        if by_watcher is (answer is not None) and (answer is None or not answer.taken_up):
+        done = answer is not None and (answer.taken_up or answer.holds)  # what moved nothing needs no repair
+        if by_watcher is (answer is not None) and not done:
             at_ms = watcher.sent_at_ms
             lines.append(unanswered_problem(view.application_id, one, at_ms, by_watcher=by_watcher))
     return tuple(lines)
