@@ -8,7 +8,7 @@ from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.placement.ranking import has_quick_copy
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import Incident, IncidentKind
-from airflow_provider.control.records.status import InstanceState, InstanceStatus, Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import InstanceState, InstanceStatus, TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness, Timeouts, highest_generation, liveness, running_instances
 from airflow_provider.errors import OvertakenError
 
@@ -230,8 +230,8 @@ def _stalled_tasks(
 def _active_tasks(assignment: Assignment, status: InstanceStatus) -> Iterator[TaskStatus]:
     """Its active tasks, as it reports them; what it says of an older generation was answered by the newer one."""
     for task_id in assignment.active_on(status.instance):
-        task = status.task(task_id)
-        if task and task.role is Role.ACTIVE and task.generation >= assignment.tasks[task_id].active_since:
+        task = status.active_task(task_id, assignment.tasks[task_id].active_since)
+        if task is not None:
             yield task
 
 

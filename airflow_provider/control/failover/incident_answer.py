@@ -14,7 +14,7 @@ from airflow_provider.control.failover.detection import is_open
 from airflow_provider.control.failover.pace import pace_of
 from airflow_provider.control.records.assignment import Assignment
 from airflow_provider.control.records.incident import WATCHER, Action, Incident, IncidentKind, IncidentRecord
-from airflow_provider.control.records.status import InstanceState, Role, TaskState
+from airflow_provider.control.records.status import InstanceState, TaskState
 from airflow_provider.control.topics.liveness import Timeouts
 from airflow_provider.control.topics.view import ControlView
 from airflow_provider.errors import AssignmentError
@@ -244,9 +244,9 @@ def is_due(
 
     It is answered once, unless it was held and its task has worked since.
 
-    Only a task that is held because there was no other instance or because failovers followed each
-    other too fast, or that waits for its own one, is decided about again, as soon as there is an instance that would
-    get it. After another failover of a task that stood still it waits for its turn.
+    Only a task that is held because there was no other instance or because failovers followed each other too fast, or
+    that waits for its own one, is decided about again, as soon as there is an instance that would get it. After another
+    failover of a task that stood still it waits for its turn.
 
     Args:
         candidates: the instances that live and may take a task over.
@@ -265,7 +265,7 @@ def is_due(
 def ended_holds(view: ControlView) -> list[IncidentRecord]:
     """The open incidents that moved nothing, and whose tasks work again: nothing of them is left to repair.
 
-    A person has mended what any owner would have failed at, or the task got on by itself.
+    A person has corrected what any owner would have failed at, or the task went on by itself.
     """
     assignment = view.assignment
     return [
@@ -284,10 +284,10 @@ def _works(view: ControlView, assignment: Assignment, task_id: TaskId, incident:
     status = view.statuses.get(given.active or "")
     if status is None or status.paused or not status.state.alive:
         return False
-    task = status.task(task_id)
-    if task is None or (task.role, task.state) != (Role.ACTIVE, TaskState.RUNNING) or task.error is not None:
+    task = status.active_task(task_id, given.active_since)
+    if task is None or task.state is not TaskState.RUNNING or task.error is not None:
         return False
-    if task.generation < given.active_since or task.source.stalled_s > Timeouts.stall_s:
+    if task.source.stalled_s > Timeouts.stall_s:
         return False
     if task.source.lag_records == 0 and not task.source.uncommitted_records:
         return task.owned_at_ms is not None  # what it stood still before may be gone, too

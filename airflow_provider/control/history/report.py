@@ -121,10 +121,10 @@ def new_recoveries(view: ControlView, watched_since_ms: int) -> list[NotedRecove
     Noted as soon as it is so, a recovery is known however the tasks move later. Where no task has input, that is noted
     after some seconds: the next record may come in hours, and is none of the failover's. Whatever brought it counts:
     where an answer had nobody to give a task to, or the next owner failed too before it committed, that is a later
-    answer. Who was not there when the incident was answered cannot tell that from a move for another reason.
+    answer. A watcher that came after the incident was answered cannot tell that from a move for another reason.
 
     Args:
-        watched_since_ms: since when whoever asks has looked at this again and again, epoch ms.
+        watched_since_ms: since when the watcher that asks has followed the control topics, epoch ms.
     """
     found = []
     for record in view.unresolved_incidents:
@@ -141,13 +141,15 @@ def new_recoveries(view: ControlView, watched_since_ms: int) -> list[NotedRecove
 
 def _stays_idle(recovery: Recovery, record: IncidentRecord, view: ControlView) -> bool:
     """Whether every task was owned some time ago, by the clock of its owner, and has had no input since."""
+    if not recovery.over(record.incident.tasks):
+        return False
     ages_ms = [
         status.sent_at_ms - (task.owned_at_ms or status.sent_at_ms)
         for status in view.statuses.values()
         for task in status.tasks
         if task.role is Role.ACTIVE and task.task in recovery.without_input
     ]
-    return bool(ages_ms) and recovery.over(record.incident.tasks) and min(ages_ms) > _IDLE_MS
+    return min(ages_ms, default=0) > _IDLE_MS
 
 
 def _seen(record: IncidentRecord, view: ControlView) -> NotedRecovery | None:
@@ -197,10 +199,8 @@ def _took_over(
     One that nothing else could take stays with the process in which it failed: what that says of its own takeover is
     older than the failure, until the task is tried again there.
     """
-    task, incident = status.task(task_id), record.incident
-    if task is None or task.role is not Role.ACTIVE or task.generation < given.active_since:
-        return None
-    if (status.instance, status.incarnation) != (incident.instance, incident.incarnation):
+    task, incident = status.active_task(task_id, given.active_since), record.incident
+    if task is None or (status.instance, status.incarnation) != (incident.instance, incident.incarnation):
         return task
     began_ms = record.failed_at_ms or record.detected_at_ms or record.decided_at_ms
     return task if (_at(task.owned_at_ms, ahead_ms) or 0) >= began_ms else None

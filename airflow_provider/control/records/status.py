@@ -343,6 +343,15 @@ class InstanceStatus:
         """The status of one task here, or None."""
         return next((t for t in self.tasks if t.task == task_id), None)
 
+    def active_task(self, task_id: TaskId, since: int) -> TaskStatus | None:
+        """The active copy of one task here, or None.
+
+        Args:
+            since: the generation in which it was given the task: what it says of an older one is over.
+        """
+        task = self.task(task_id)
+        return task if task is not None and task.role is Role.ACTIVE and task.generation >= since else None
+
 
 def progress_line(task: TaskStatus) -> str | None:
     """Phase, records and bytes done and left, rate, forecast; None for a task that has nothing left to restore.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from airflow_provider.common.task_id import TaskId
 from airflow_provider.control.records.assignment import Assignment
-from airflow_provider.control.records.status import Role, TaskState, TaskStatus
+from airflow_provider.control.records.status import TaskState, TaskStatus
 from airflow_provider.control.topics.liveness import Liveness
 from airflow_provider.control.waiting.evaluation import (
     Condition,
@@ -116,9 +116,7 @@ def active_task(seen: Observation, assignment: Assignment, task_id: TaskId) -> T
     """The assigned active's status of a task, when it lives and reports on the present assignment."""
     given = assignment.tasks[task_id]
     status = seen.living(given.active) if given.active else None
-    task = status.task(task_id) if status else None
-    current = task is not None and task.role is Role.ACTIVE and task.generation >= given.active_since
-    return task if current else None
+    return status.active_task(task_id, given.active_since) if status else None
 
 
 class TasksReplayed(Condition, frozen=True):

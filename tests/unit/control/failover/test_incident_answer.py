@@ -162,9 +162,9 @@ def test_what_is_repaired_is_not_taken_up() -> None:
 BROKEN = active(0, TaskState.FAILED, error="no JSON", error_kind="DecodeError")
 
 
-def view_with_a_hold(task: TaskStatus = BROKEN) -> ControlView:
-    """Its record can be read by no owner, so it stays on a; what a reports of it now is `task`."""
-    view = view_of(assigned("a b"), instance("a", BROKEN), instance("b", standby(0)))
+def view_with_a_hold(task: TaskStatus = BROKEN, held: TaskStatus = BROKEN) -> ControlView:
+    """`held` would get on with no owner, so it stays on a; what a reports of it now is `task`."""
+    view = view_of(assigned("a b"), instance("a", held), instance("b", standby(0)))
     (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
     record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
     assert record is not None
@@ -218,12 +218,8 @@ def test_task_that_had_worked_since_it_was_held_is_answered_anew() -> None:
 
 def test_stalled_task_whose_open_transaction_was_aborted_has_nothing_left_to_wait_for() -> None:
     stalled = active(0, stalled_s=300.0, source_lag=0, uncommitted_records=4, source_offset=7, owned_at_ms=3)
-    view = view_of(assigned("a b"), instance("a", stalled), instance("b", standby(0)))
-    (incident,) = detect(view.assignment, view.statuses, view.silent_for_s, Timeouts(), view.heard_at_ms)
-    record = answer_incident(view, incident, finder(incident, 1_000), lambda: DECIDED_MS).record
-    assert record is not None
-    assert record.holds
-    view.incidents[incident.id] = record
+    view = view_with_a_hold(stalled, held=stalled)
+    (record,) = view.incidents.values()
     assert ended_holds(view) == []
 
     view.statuses["a"] = instance("a", active(0, stalled_s=0.0, source_lag=0, source_offset=7, owned_at_ms=3))
