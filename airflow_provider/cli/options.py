@@ -118,7 +118,7 @@ def add_start_timeout(parser: argparse.ArgumentParser, meaning: str = "how long 
 
 def check_instance(view: ControlView, instance: str | None) -> None:
     """Refuse a name that the application does not have."""
-    known = {*view.statuses, *(view.assignment.instances if view.assignment else ())}
+    known = view.instance_names
     if instance is not None and instance not in known:
         raise InstanceError(
             f"{view.application_id!r} has no instance {instance!r}, but {', '.join(sorted(known)) or 'none'}: correct "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from airflow_provider.common.causes import causes
@@ -90,14 +90,25 @@ def _of_watcher(view: ControlView, *, by_watcher: bool) -> tuple[str, ...]:
 
 def open_incidents(view: ControlView) -> tuple[str, ...]:
     """The incidents that were answered and are not repaired, of each instance what is alike said once."""
-    names, lines = {*view.statuses, *(view.assignment.instances if view.assignment else ())}, dict[str, list[str]]()
-    for record in view.unresolved_incidents:
-        lines.setdefault(record.incident.instance, []).append(_open_incident(record, names))
+    return causes_by_instance(view, view.unresolved_incidents, _open_incident)
+
+
+def causes_by_instance(
+    view: ControlView, records: Iterable[IncidentRecord], line: Callable[[IncidentRecord, Iterable[str]], str]
+) -> tuple[str, ...]:
+    """A line for each cause of incidents, those of one instance together (`causes`).
+
+    Args:
+        line: what is said of an incident and of its decisions, of which what is alike is one already.
+    """
+    names, lines = view.instance_names, dict[str, list[str]]()
+    for record in records:
+        lines.setdefault(record.incident.instance, []).append(line(record, causes(record.decisions, names)))
     return tuple(cause for of_instance in lines.values() for cause in causes(of_instance, names))
 
 
-def _open_incident(record: IncidentRecord, instances: Collection[str]) -> str:
-    decided = "; ".join(causes(record.decisions, instances)) or record.incident.evidence
+def _open_incident(record: IncidentRecord, decisions: Iterable[str]) -> str:
+    decided = "; ".join(decisions) or record.incident.evidence
     since = f"since {utc(record.decided_at_ms)} ({decided})"
     what = f"{record.incident.kind.value} of {record.incident.instance or 'tasks'} is answered"
     if record.holds:

@@ -7,11 +7,15 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from airflow_provider.common.causes import causes
 from airflow_provider.common.json_codec import to_plain
 from airflow_provider.common.table import ago, utc
 from airflow_provider.common.task_id import TaskId, tasks_of
-from airflow_provider.control.failover.open_problems import unanswered_problems, unrepaired_problems, watch_problem
+from airflow_provider.control.failover.open_problems import (
+    causes_by_instance,
+    unanswered_problems,
+    unrepaired_problems,
+    watch_problem,
+)
 from airflow_provider.control.outlook.losses import Losses, loss_lines
 from airflow_provider.control.outlook.predicted_rto import PredictedRto, measured_rto_ms, predict_rto
 from airflow_provider.control.overview.standbys import missing_standbys, standby_rows
@@ -168,11 +172,7 @@ class ApplicationState:
     @property
     def open_causes(self) -> tuple[str, ...]:
         """The same, what is alike said once."""
-        names, lines = self.instance_names, dict[str, list[str]]()
-        for record in self.open_records:
-            line = incident_line(record, causes(record.decisions, names))
-            lines.setdefault(record.incident.instance, []).append(line)
-        return tuple(cause for of_instance in lines.values() for cause in causes(of_instance, names))
+        return causes_by_instance(self.view, self.open_records, incident_line)
 
     @property
     def open_records(self) -> list[IncidentRecord]:
@@ -254,7 +254,7 @@ class ApplicationState:
     @property
     def instance_names(self) -> set[str]:
         """Of all instances that are or were."""
-        return {*self.view.statuses, *(self.view.assignment.instances if self.view.assignment else ())}
+        return self.view.instance_names
 
     @cached_property
     def copies(self) -> list[tuple[TaskStatus, InstanceStatus]]:

@@ -56,6 +56,11 @@ class ControlView:
         return bool(self.statuses) or self.assignment is not None
 
     @property
+    def instance_names(self) -> set[str]:
+        """Of all instances that are, were, or are assigned something."""
+        return {*self.statuses, *(self.assignment.instances if self.assignment else ())}
+
+    @property
     def silent_for_s(self) -> Mapping[str, float]:
         """Seconds between each instance's last status and the newest record of all, by the broker's clock.
 
