@@ -185,6 +185,7 @@ _AGAIN_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 """Shorter than others wait for a sign that it watches."""
 _WORKS_S: Final = 5.0
+"""How long tasks that were held have to work: longer than a run takes to write of what it takes up."""
 _AT_ONCE: Final = 4
 """To write of more would keep it from watching."""
 _LATER: Final = (
@@ -350,6 +351,7 @@ class IncidentTrigger(BaseEventTrigger):
                 )
             except StatefulStreamsError as error:
                 self.log.warning("%s could not be marked as resolved: %s", record.incident.id, error)
+                # As if they worked only from then on.
                 self._ended[record.incident.id, record.answered_by] = time.monotonic() + self.refire_after_s
 
     def _write_that_it_watches(self, writer: ControlWriter, began_at_ms: int) -> Watcher | None:

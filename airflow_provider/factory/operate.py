@@ -57,7 +57,7 @@ def upgrade_dag(parts: Parts) -> DAG:
     Each instance hands its active tasks over to warm standbys first, so that only standbys are restarted; it stops,
     starts as the file describes it now, and is waited for until it has caught up. It ends at the first that is not
     well, with the others as they were; a task that is held on one of these is no reason to end, as the new version may
-    be what mends it. One that was stopped is left so. With a dry run nothing is done, and each instance's task says
+    be what corrects it. One that was stopped is left so. With a dry run nothing is done, and each instance's task says
     what differs.
     """
     dry_run = Param(

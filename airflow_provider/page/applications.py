@@ -24,7 +24,7 @@ class Application:
 
     Args:
         dags: its DAGs' ids, by what stands behind the application's in them: ``deploy``, ``drill_crash``.
-        paused: of those the ids that are paused although they answer and repair failures.
+        paused: of those the ids that are paused although they answer and repair failures; no other application by that.
         lookups_by: who may look up what its stores hold, one of `LOOKUPS_BY`.
         problem: why its DAGs do not say what they should; None where they do.
     """
@@ -35,7 +35,7 @@ class Application:
     num_standby_replicas: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     slo: Slo = field(default_factory=Slo)
-    paused: tuple[str, ...] = ()
+    paused: tuple[str, ...] = field(default=(), compare=False)
     lookups_by: str = OPERATORS
     problem: str | None = None
 

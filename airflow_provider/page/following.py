@@ -307,16 +307,12 @@ class Followers:
             return Answers.unknown(application, application.problem)
         with self._lock:
             followed = self._by_id.get(application.id)
-            if (
-                followed is not None
-                and dataclasses.replace(followed.application, paused=application.paused) == application
-            ):
-                followed.application = application  # nothing is read anew for that
             if followed is None or not followed.lives or followed.application != application:
                 if followed is not None:
                     followed.stop()
                 self._by_id = {id_: one for id_, one in self._by_id.items() if one.lives}  # what was deleted ends too
                 self._by_id[application.id] = followed = FollowedApplication(application, self._connect)
+            followed.application = application  # what does not make it another one may differ
         return followed.answers(closely=closely)
 
     def followed(self) -> list[str]:

@@ -254,17 +254,14 @@ class PredictedRto:
         return None if self.phases is None or self.restore_ms is None else self.phases.total_ms + self.restore_ms
 
     def __str__(self) -> str:
-        if self.phases is None:
-            return (
-                f"task {self.task}: no other instance runs that could take it over from {self.active}, and how long a "
-                "start takes is not known yet"
-            )
+        phases = self.phases
+        alone = f"task {self.task}: no other instance runs that could take it over from {self.active}"
+        if phases is None:
+            return f"{alone}, and how long a start takes is not known yet"
         if self.to is None:
-            return (
-                f"task {self.task}: no other instance runs that could take it over from {self.active}: until that is "
-                f"started again and goes on, {_seconds(self.total_ms)} (p90 of {self.phases.failovers} failover(s))"
-            )
-        phases, steps = self.phases, [("restored", self.restore_ms)]
+            base = f"p90 of {phases.failovers} failover(s)"
+            return f"{alone}: until that is started again and goes on, {_seconds(self.total_ms)} ({base})"
+        steps = [("restored", self.restore_ms)]
         steps = [("detected", phases.detected_ms), ("decided", phases.decided_ms), ("owned", phases.owned_ms), *steps]
         parts = ", ".join(f"{name} {_seconds(ms)}" for name, ms in [*steps, ("first output", phases.first_output_ms)])
         copy = "a warm standby" if self.warm else "no warm standby"
@@ -309,10 +306,7 @@ def predict_by(view: ControlView, basis: RtoBasis, healthy: Collection[str]) -> 
         to = _next_owner(view, task_id, given.active, given.standbys, running, load)
         status, active = view.statuses.get(to) if to else None, view.statuses.get(given.active)
         copy, rate = standby_copy(status, task_id), basis.rate_of(to)
-        records, restore_ms = _restore(copy, active, task_id, rate)
-        own = active.task(task_id) if active else None
-        if to is None and own is not None and own.store_kind == ROCKSDB:
-            records, restore_ms = 0, 0  # its store is there when it is started again
+        records, restore_ms = _restore(copy, active, task_id, rate, in_place=to is None)
         found[task_id] = PredictedRto(
             task=task_id,
             active=given.active,
@@ -349,12 +343,18 @@ def _next_owner(
 
 
 def _restore(
-    copy: TaskStatus | None, active: InstanceStatus | None, task_id: TaskId, rate: RestoreRate
+    copy: TaskStatus | None, active: InstanceStatus | None, task_id: TaskId, rate: RestoreRate, *, in_place: bool
 ) -> tuple[int | None, int | None]:
-    """How many records have to be applied, and for how many ms; None where that is not known."""
+    """How many records have to be applied, and for how many ms; None where that is not known.
+
+    Args:
+        in_place: whether the active's own instance is started again, where a store on disk is still there.
+    """
     if copy is not None and copy.lag_records is not None:
         return copy.lag_records, _ms(copy.lag_records / rate.records_per_s)
     task = active.task(task_id) if active else None
+    if in_place and task is not None and task.store_kind == ROCKSDB:
+        return 0, 0
     if active is None or task is None or task.end is None:
         return None, None
     seconds = task.end / rate.records_per_s

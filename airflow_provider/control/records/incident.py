@@ -253,7 +253,7 @@ class IncidentRecord:
 
     @property
     def holds(self) -> bool:
-        """Whether it moved nothing: every task stays where it failed, until a person has mended what is wrong."""
+        """Whether it moved nothing: every task stays where it failed, until a person has corrected what is wrong."""
         return bool(self.plan) and all(one.action is Action.HOLD for one in self.plan)
 
     @property
